@@ -20,6 +20,7 @@ from compaction_app.exceptions import InvalidMessage, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.columns import lean, names, said_of
 from compaction_app.models.database import connection_of, locked
+from compaction_app.models.lineage import stretches
 from compaction_app.tokens import count_messages
 from compaction_app.tree.branches import check_instance, check_tip, history_at
 from compaction_app.tree.lanes import tips_at_or_below
@@ -61,6 +62,9 @@ def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | Non
         source = ChatSession.objects.in_database_of(tip).get(pk=tip.session_id)
         kept = {name: getattr(source, name) for name in names(ChatSession, copied=True)}
         copy = ChatSession(copied_from_id=until.pk, **kept)
+        if [one for one in stretches(source, until) if one.session == source and one.head]:
+            for name in ("continues_id", "continues_session", "numbered_from", "head"):
+                setattr(copy, name, getattr(source, name))
         if owner is None:
             copy.owner_id = source.owner_id
         else:

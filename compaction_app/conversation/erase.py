@@ -56,6 +56,7 @@ from compaction_app.models.database import (
     locked_message,
     send_after_commit,
 )
+from compaction_app.models.lineage import stretches
 from compaction_app.models.managers import ALIKE, ChatMessageQuerySet, calls_unanswered_before
 from compaction_app.models.runs import record_event
 from compaction_app.spending import keep_used
@@ -155,8 +156,10 @@ def redact_message(
     redacted: dict[int, ChatMessage] = {}
     named = set() if callable(copies) else {copy.pk for copy in copies}
     is_named = cache(copies) if callable(copies) else lambda copy: copy.pk in named
+    chosen = [one for one in (copies_of(message) if named or callable(copies) else ()) if is_named(one)]
     with atomic(message):
-        _lock_in_order([message])
+        with suppress(MessageNotFound):
+            _lock_in_order([message, *chosen])
         # None is made of a session that is locked, so they are looked for until there is no other one.
         while new := [
             one
@@ -184,44 +187,56 @@ def _redact(message: ChatMessage, replacement: str) -> ChatMessage:
     return row
 
 
-def _erase_continued(
-    near: Any, erased: Collection[int], numbers: Collection[int] = (), *, replacement: str = REDACTED
-) -> None:
-    """Erase what conversations that continue the one of ``near`` have of messages and summaries of it.
+def _erase_continued(near: Any, erased: Collection[int], *, replacement: str = REDACTED) -> None:
+    """Erase what the conversations that continue the one of ``near`` have of messages and summaries of it.
 
     Copies become the ``replacement``. What was not copied is told by the first summary, so that is emptied, with all
-    below it. ``numbers``: of messages further above that are erased, which these may quote.
+    below it. Searches may have quoted any of them.
     """
     rows, sessions = ChatMessage.objects.in_database_of(near), ChatSession.objects.in_database_of(near)
-    continuing = sessions.filter(continues__session=near.session_id).select_related("continues__session")
-    for session in lean(continuing.order_by("pk"), continues=ChatMessage, continues__session=ChatSession):
-        lock_session(session)
-        last = session.continues
-        assert last is not None
-        path = fetch(sql.PATH_IDS, {"node": last.pk, "min_depth": 1}, near)
-        above = {*numbers, *(depth + last.session.numbered_from for pk, depth in path if pk in erased)}
-        own = rows.in_session(session.pk).filter(copy_of__isnull=False)
-        copies = _copies_of(erased, near, own.filter(parent__isnull=False))
-        messages = [one.pk for one in copies if one.kind == Kind.MESSAGE]
-        tops = [one.pk for one in own.filter(parent=None)] if above else messages[:1]
-        told = _told_by_people(session, messages) if messages else {}
-        for one in copies:
-            if one.kind == Kind.SUMMARY:
-                told |= dict(_built_on(one).values_list("pk", "parent_message_id"))
-        if not (tops or told):
-            continue
-        blank_messages(session, messages, replacement=replacement, numbers=above)
-        clear_erased_title(session, tops)
-        below = set(told).union(*(ids_below(unread_message(last, top)) for top in tops))
-        empty_summaries(session, below, [*tops, *told.values()], blanked_at=tops)
-        _erase_continued(session, {*messages, *tops, *told}, above, replacement=replacement)
+    # With the numbers of what is erased further above.
+    left: list[tuple[Any, Collection[int], frozenset[int]]] = [(near.session_id, set(erased), frozenset())]
+    while left:
+        above_id, gone, numbers = left.pop()
+        continuing = sessions.filter(continues_session=above_id).select_related("continues__session").order_by("pk")
+        for session in lean(continuing, continues=ChatMessage, continues__session=ChatSession):
+            lock_session(session)
+            quoted = set(numbers)
+            if last := session.continues:
+                stretch = next(stretches(last.session, last))
+                path = fetch(sql.PATH_IDS, {"node": last.pk, "min_depth": 1}, near)
+                quoted.update(depth + stretch.shift for pk, depth in path if pk in gone and depth > stretch.head)
+                is_above = bool(numbers) or any(pk in gone for pk, _ in path)
+            else:
+                is_above = bool(numbers)
+            own = rows.in_session(session.pk)
+            copies = _copies_of(gone, above_id, own.filter(copy_of__isnull=False))
+            messages = [one.pk for one in copies if one.kind == Kind.MESSAGE]
+            first = own.filter(parent=None, sib_order=1)
+            tops = [one.pk for one in first] if is_above else messages[:1]
+            told = _told_by_people(session, messages) if messages else {}
+            for one in copies:
+                if one.kind == Kind.SUMMARY:
+                    told |= dict(_built_on(one).values_list("pk", "parent_message_id"))
+            quotations = quotations_of(session, messages, quoted)
+            if not (tops or told or quotations):
+                continue
+            clear_erased_title(session, tops)
+            blank_messages(session, messages, replacement=replacement, quotations=quotations)
+            below = set(told).union(*(ids_below(unread_message(session, top)) for top in tops))
+            # On a branch that begins with something else.
+            others = sorted(quotations - below)
+            below = below.union(*(ids_below(unread_message(session, pk)) for pk in others))
+            tops += others
+            empty_summaries(session, below, [*tops, *told.values()], blanked_at=tops)
+            left.append((session.pk, {*messages, *tops, *told}, frozenset(quoted)))
 
 
-def _copies_of(erased: Collection[int], near: Any, own: ChatMessageQuerySet) -> list[ChatMessage]:
-    """Those of a conversation's own copies that are of messages which are erased in that of ``near``, from the root
-    down. As for ``same_as``, an id may have been used again; where they stand is another place."""
+def _copies_of(erased: Collection[int], session_id: Any, own: ChatMessageQuerySet) -> list[ChatMessage]:
+    """Those of a conversation's own copies that are of messages which are erased in another one, from the root down.
+    As for ``same_as``, an id may have been used again; where they stand is another place."""
     first = own.values("copy_of")
-    source = ChatMessage.objects.in_database_of(near).in_session(near.session_id)
+    source = ChatMessage.objects.using(own.db).in_session(session_id)
     copied = source.filter(Q(pk__in=first) | Q(copy_of__in=first))
     alike = copied.values_list("pk", "copy_of", "created_at", "role")
     gone = {(copy_of or pk, created_at, role) for pk, copy_of, created_at, role in alike if pk in erased}
@@ -230,15 +245,16 @@ def _copies_of(erased: Collection[int], near: Any, own: ChatMessageQuerySet) -> 
 
 
 def blank_messages(
-    near: Any, ids: Collection[int], *, replacement: str = REDACTED, numbers: Collection[int] = ()
+    near: Any, ids: Collection[int], *, replacement: str = REDACTED, quotations: Collection[int] | None = None
 ) -> None:
     """Replace the texts of messages of a locked session, ``near`` a row of it, and what quotes them by "[redacted]".
 
-    ``numbers``: of messages of what it continues, which it may quote too. The summaries that may repeat them, and the
-    sums below, are left to :func:`empty_summaries`.
+    ``quotations``: where they are known. The summaries that may repeat them, and the sums below, are left to
+    :func:`empty_summaries`.
     """
     clear_erased_title(near, ids)
-    for batch in _batches(sorted({*ids, *quotations_of(near, ids, numbers)}), _READ_AT_ONCE):
+    quotations = quotations_of(near, ids) if quotations is None else quotations
+    for batch in _batches(sorted({*ids, *quotations}), _READ_AT_ONCE):
         rows = list(ChatMessage.objects.in_database_of(near).filter(pk__in=batch))
         # They stay. The count before does not tell how many they are: it may be another counter's.
         missing_results = calls_unanswered_before(rows)
@@ -304,18 +320,44 @@ def quotations_of(near: Any, ids: Collection[int], numbers: Collection[int] = ()
     children: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
     for parent, *child in rows.values_list("parent_message_id", "pk", "depth"):
         children[parent].append(child)
-    sessions = ChatSession.objects.in_database_of(near).filter(pk=near.session_id)
-    [numbered_from] = sessions.values_list("numbered_from", flat=True)
+    session = ChatSession.objects.in_database_of(near).get(pk=near.session_id)
+    shift, numbers = session.numbered_from or 0, {*numbers, *_numbers_above(session, gone)}
     # Depth first: what is at or above a message is the last that was met at each depth.
     left, path = children[None], dict[int, int]()
     while left:
         pk, depth = left.pop()
-        number = depth + numbered_from
-        path[number] = pk
-        if any(one in numbers or (one < number and path.get(one) in gone) for one in quoted.get(pk, ())):
+        path[depth + shift] = pk
+        quotes = quoted.get(pk, ())
+        if any(one in numbers or (one < depth + shift and path.get(one) in gone) for one in quotes):
             gone.add(pk)
         left += children[pk]
     return gone.difference(ids)
+
+
+def _numbers_above(session: ChatSession, ids: Collection[int]) -> set[int]:
+    """The numbers of the messages above that some at a session's beginning stand for."""
+    if not (session.is_handed_over and ids):
+        return set()
+    rows = ChatMessage.objects.in_database_of(session)
+    copies = rows.filter(session=session.pk, pk__in=ids, depth__lte=session.head, copy_of__isnull=False)
+    firsts = list(copies.values_list("copy_of", flat=True))
+    found = set[int]()
+    if firsts:
+        first = Q(pk__in=firsts) | Q(copy_of__in=firsts)
+        for row in rows.filter(first, session__in=_above(session)).select_related("session"):
+            found.add(row.session.number_of(row) or 0)
+    return found
+
+
+def _above(session: ChatSession) -> list[Any]:
+    """The ids of the sessions that one continues."""
+    found: list[Any] = []
+    rows = ChatSession.objects.in_database_of(session)
+    above = session.continues_session
+    while above is not None and above not in found:
+        found.append(above)
+        above = rows.filter(pk=above).values_list("continues_session", flat=True).first()
+    return found
 
 
 def _told_by_people(near: Any, ids: Collection[int]) -> dict[int, int]:
@@ -412,8 +454,7 @@ def delete_message(message: ChatMessage) -> int:
             empty_summaries(message, told.keys(), [*told.values()], blanked_at=[])
         if is_continued:
             _erase_continued(message, ids | told.keys())
-            continuing = ChatSession.objects.in_database_of(message).filter(continues__in=below)
-            continuing.update(continues=message.parent_message_id)
+            _continue_above(message, below, message.parent_message_id)
         _blank_runs(message, ids)
         clear_erased_title(message, ids)
         deleted = ChatMessage.objects.delete_subtree(message)
@@ -451,6 +492,7 @@ def lock_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
         with suppress(MessageNotFound):
             if _lock_in_order([instance], contents):
                 _erase_continued(instance, set(contents.values_list("pk", flat=True)))
+                _continue_above(instance, contents, None)
         keep_used(instance)
 
 
@@ -458,6 +500,17 @@ def delete_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
     """After that, when what refers to them is gone: it was collected with the session."""
     for model in (MessagePin, CompactionEvent, CompactionRun, ChatMessage):
         model._base_manager.using(using).filter(session=instance.pk)._raw_delete(using)  # noqa: SLF001  # no row is read
+
+
+def _continue_above(near: Any, gone: Any, parent_id: int | None) -> None:
+    """What continues deleted messages goes on after the one before them, which may be of what their session continues:
+    erasures further above still have to find it."""
+    sessions = ChatSession.objects.in_database_of(near)
+    after: dict[str, Any] = {"continues": parent_id}
+    if parent_id is None:
+        above = sessions.filter(pk=near.session_id).values("continues", "continues_session").get()
+        after = {"continues": above["continues"], "continues_session": above["continues_session"]}
+    sessions.filter(continues_session=near.session_id, continues__in=gone).update(**after)
 
 
 def _lock_in_order(own: Sequence[Any], gone: ChatMessageQuerySet | None = None) -> bool:
@@ -474,7 +527,7 @@ def _lock_in_order(own: Sequence[Any], gone: ChatMessageQuerySet | None = None) 
     for batch in _batches(sorted(wanted) if gone is not None or len(wanted) > len(own) else [], _BATCH):
         chosen = sessions.filter(pk__in=batch).order_by("pk").select_for_update(no_key=gone is None)
         list(chosen.values_list("pk"))
-    for one in own:
+    for one in sorted(own, key=lambda one: str(one.session_id)):
         lock_session(one)
     # One may have been handed over until now.
     return bool(continuing or continued_in(near, {one.session_id for one in own}))
@@ -485,7 +538,7 @@ def continued_in(near: Any, session_ids: Collection[Any]) -> set[Any]:
     sessions, found, new = ChatSession.objects.in_database_of(near), set[Any](), [*session_ids]
     while new:
         below = (
-            sessions.filter(continues__session__in=some).values_list("pk", flat=True) for some in _batches(new, _BATCH)
+            sessions.filter(continues_session__in=some).values_list("pk", flat=True) for some in _batches(new, _BATCH)
         )
         new = [*{pk for some in below for pk in some} - found]
         found.update(new)
@@ -519,6 +572,8 @@ def delete_owner(user: Any) -> list[ChatSession]:
         same = Q(pk=OuterRef("copy_of")) | Q(copy_of=OuterRef("copy_of"))
         theirs = messages.filter(same, session__in=own, **alike)
         copies = messages.filter(Exists(theirs), copy_of__in=first).exclude(session__in=own)
+        # What was handed over is erased with these.
+        copies = copies.exclude(session__in=continued_in(messages, [one.pk for one in own]))
         copied = list(sessions.filter(pk__in=copies.values("session")).order_by("pk"))
         user.delete(using=using)
     return copied
@@ -561,20 +616,22 @@ def redact_text(session: ChatSession, text: str, *, dry_run: bool = False) -> Te
 
 
 def _erase(session: ChatSession, found: TextFound, search: _Search) -> None:
+    # Title and prompt go along when it is handed over.
+    of_session = tuple(name for name in names(ChatSession, copied=True) if name in _OF_SESSIONS)
+    sessions = ChatSession.objects.in_database_of(session)
+    for one in sessions.filter(pk__in=continued_in(session, [session.pk])).only(*of_session):
+        if places := search.places(one, of_session):
+            sessions.filter(pk=one.pk).update(**dict.fromkeys(places, ""))
     if found.messages:
         blank_messages(session, {one.id for one in found.messages})
     runs = CompactionRun.objects.in_database_of(session).filter(pk__in=[run.id for run in found.runs])
     runs.update(**blanked(CompactionRun))
     if found.session:
         stored = ChatSession.objects.in_database_of(session).filter(pk=session.pk)
-        before = stored.values(*found.session).get()
-        changed = {name: search.left_of(value) for name, value in before.items()}
+        changed = {name: search.left_of(value) for name, value in stored.values(*found.session).get().items()}
         stored.update(**changed)
-        continuing = ChatSession.objects.in_database_of(session).filter(pk__in=continued_in(session, [session.pk]))
         for name, value in changed.items():
             setattr(session, name, value)
-            if name in names(ChatSession, copied=True):
-                continuing.filter(**{name: before[name]}).update(**{name: value})
     if found.messages or found.summaries or found.runs or found.session:
         told = _told_by_people(session, search.tops) if search.tops else {}
         quoting = {one.id for one in found.summaries} | told.keys()
@@ -606,7 +663,7 @@ class _Search:
         rows = rows.only("kind", "role", *_OF_MESSAGES)
         while batch := list(rows.filter(pk__gt=self._last)[:_READ_AT_ONCE]):
             for row in batch:
-                places = self._places(row, _OF_MESSAGES)
+                places = self.places(row, _OF_MESSAGES)
                 if row.kind == Kind.SUMMARY:
                     self._summaries[row.pk] = places
                 elif places:
@@ -626,10 +683,10 @@ class _Search:
         summaries = {pk: places for pk, places in self._summaries.items() if places or pk in self.below}
         runs = CompactionRun.objects.in_database_of(self.session).filter(session=self.session.pk)
         runs = runs.only(*_OF_RUNS)
-        of_runs = {run.pk: self._places(run, _OF_RUNS) for run in runs.iterator(chunk_size=_READ_AT_ONCE)}
+        of_runs = {run.pk: self.places(run, _OF_RUNS) for run in runs.iterator(chunk_size=_READ_AT_ONCE)}
         row = ChatSession.objects.in_database_of(self.session).only(*_OF_SESSIONS).get(pk=self.session.pk)
         return TextFound(
-            session=self._places(row, _OF_SESSIONS),
+            session=self.places(row, _OF_SESSIONS),
             messages=_quoting(self._messages),
             summaries=_quoting(summaries),
             runs=_quoting({pk: places for pk, places in of_runs.items() if places}),
@@ -641,7 +698,7 @@ class _Search:
             return ""
         return {key: item for key, item in value.items() if not self._is_in(_texts_in({key: item}))}
 
-    def _places(self, row: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    def places(self, row: Any, names: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the columns that quote it, as far as a redaction erases them."""
         return tuple(name for name in names if self._is_in(_texts_gone(getattr(row, name), left_of(row, name))))
 

@@ -7,6 +7,7 @@ erasures find the new session, and a search the old one.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,11 +15,12 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from compaction_app.conf import Mode, get_settings
-from compaction_app.conversation.append import check_key
+from compaction_app.conf import MAX_INTEGER, Mode, get_settings
+from compaction_app.context.reading import get_context
+from compaction_app.conversation.append import OwnKey, check_key
 from compaction_app.conversation.compact import acompact, compact
 from compaction_app.conversation.titles import messages_named
-from compaction_app.exceptions import CompactionRefused
+from compaction_app.exceptions import CompactionRefused, ContextOverflow
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
 from compaction_app.models.columns import names
 from compaction_app.models.database import connection_of, locked
@@ -26,6 +28,7 @@ from compaction_app.models.managers import calls_unanswered_before
 from compaction_app.summarizers.waiting import takes_the_arguments_of
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT
 from compaction_app.tree.branches import check_tip, find_summary_for_branch, load_whole_tail
+from compaction_app.tree.lanes import tips_at_or_below
 from compaction_app.values import Kind, Role, SkipReason
 
 #: Beside what every copy has: with these the tail is sent as it was.
@@ -42,19 +45,44 @@ def hand_over(tip: ChatMessage, *, owner: Any = None, idempotency_key: str = "")
     What is redacted or deleted in the first session is erased here too, in copies and in the summary. Searches look
     back into it as long as both have one owner. ``idempotency_key``: with the same one it returns the same session.
     """
-    check_key(idempotency_key)
-    if find_summary_for_branch(tip) is None:
+    if (made := _made_before(tip, owner, idempotency_key)) is None and not _is_ready(tip):
         _check_made(compact(tip))
-    return _stored(tip, owner, idempotency_key)
+    return made or _stored(tip, owner, idempotency_key)
 
 
 @takes_the_arguments_of(hand_over)
 async def ahand_over(tip: ChatMessage, *, owner: Any = None, idempotency_key: str = "") -> ChatSession:
     """:func:`hand_over` with the model awaited, where one is asked."""
-    check_key(idempotency_key)
-    if await sync_to_async(find_summary_for_branch)(tip) is None:
+    made = await sync_to_async(_made_before)(tip, owner, idempotency_key)
+    if made is None and not await sync_to_async(_is_ready)(tip):
         _check_made(await acompact(tip))
-    return await sync_to_async(_stored)(tip, owner, idempotency_key)
+    return made or await sync_to_async(_stored)(tip, owner, idempotency_key)
+
+
+def _own_key(tip: ChatMessage, key: str) -> OwnKey:
+    return OwnKey(f"hand-over-{tip.pk}-{hashlib.sha256(key.encode()).hexdigest()[:40]}")
+
+
+def _made_before(tip: ChatMessage, owner: Any, key: str) -> ChatSession | None:
+    check_tip(tip)
+    check_key(key)
+    if not key:
+        return None
+    known = ChatSession.objects.in_database_of(tip).filter(continues_session=tip.session_id)
+    known = known.filter(messages__idempotency_key=_own_key(tip, key), messages__parent=None)
+    return known.filter(owner=tip.session.owner_id if owner is None else owner.pk).first()
+
+
+def _is_ready(tip: ChatMessage) -> bool:
+    """Whether the next prompt is made of the newest summary that applies, which alone goes along: not of an older one,
+    where that is too large by now, nor of the extract of another branch."""
+    if get_settings(tip.session.settings).mode == Mode.OFF:
+        raise CompactionRefused(reason=SkipReason.MODE_OFF)
+    summary = find_summary_for_branch(tip)
+    try:
+        return summary is not None and get_context(tip).summary_id == summary.pk
+    except ContextOverflow:
+        return False
 
 
 def _check_made(run: CompactionRun) -> None:
@@ -64,19 +92,14 @@ def _check_made(run: CompactionRun) -> None:
 
 
 def _stored(tip: ChatMessage, owner: Any, key: str) -> ChatSession:
-    check_tip(tip)
     rows, sessions = ChatMessage.objects.in_database_of(tip), ChatSession.objects.in_database_of(tip)
     # An erasure waits, and then finds the new session.
     with locked(tip):
+        if made := _made_before(tip, owner, key):
+            return made
         source = sessions.select_related("owner").get(pk=tip.session_id)
-        if get_settings(source.settings).mode == Mode.OFF:
-            raise CompactionRefused(reason=SkipReason.MODE_OFF)
         new = ChatSession(**{name: getattr(source, name) for name in names(ChatSession, copied=True)})
         new.owner = source.owner if owner is None else owner
-        if key:
-            known = sessions.filter(messages__idempotency_key=key, messages__parent=None)
-            if made := known.filter(continues__session=source.pk, owner=new.owner).first():
-                return made
         branch = load_whole_tail(tip, with_content=False)
         if branch.base is None:
             raise CompactionRefused("The summary has just been retired.", reason=SkipReason.BASE_CHANGED)
@@ -86,25 +109,25 @@ def _stored(tip: ChatMessage, owner: Any, key: str) -> ChatSession:
         tail = [one.id for one in branch.tail]
         found = rows.in_bulk([base.id, base.cutoff_id, *beside, *tail])
         summary, cutoff = found[base.id], found[base.cutoff_id]
-        new.continues_id = cutoff.pk
-        new.numbered_from = source.numbered_from + cutoff.depth - len(beside) - 1
+        new.continues_id, new.continues_session, new.head = cutoff.pk, source.pk, len(beside) + 1
+        new.numbered_from = (source.numbered_from or 0) + cutoff.depth - new.head
         new.save(using=connection_of(tip).alias)
         first = ChatMessage(
             session_id=new.pk,
             role=Role.USER,
             content=gettext("The conversation before this message is in another chat."),
-            copy_of=cutoff.copy_of or cutoff.pk,
             created_at=cutoff.created_at,
-            idempotency_key=key,
+            idempotency_key=_own_key(tip, key) if key else "",
         )
         chain = [first, *_copies([found[pk] for pk in (*beside, *tail)], new)]
-        ChatMessage.objects.append_chain(None, chain)
+        # They were stored: a limit that has been lowered since is none for them.
+        ChatMessage.objects.append_chain(None, chain, most_bytes=MAX_INTEGER)
         # The cutoff is the last that stands beside the summary: none of these is of the tail.
         head, copied = chain[len(beside)], dict(zip((*beside, *tail), chain[1:], strict=True))
         [told] = _copies([summary], new)
         told.last_summarized_message_id = head.pk
         told.pinned_message_id = copied[request.id].pk if request else None
-        ChatMessage.objects.append_chain(copied.get(base.anchor_id, head), [told])
+        ChatMessage.objects.append_chain(copied.get(base.anchor_id, head), [told], most_bytes=MAX_INTEGER)
         kept = MessagePin.objects.in_database_of(tip).filter(message__in=[*copied])
         MessagePin.objects.using(new._state.db).bulk_create(
             MessagePin(
@@ -118,10 +141,13 @@ def _stored(tip: ChatMessage, owner: Any, key: str) -> ChatSession:
             for pin in kept
         )
         named = {source.title_of_id} if source.title_of_id else messages_named(source.title, rows.in_session(source.pk))
-        new.title_of = next((copied[pk] for pk in named if pk in copied), first if named else None)
+        here = [pk for pk in named if pk and tips_at_or_below(pk, [tip.pk], tip)]
+        new.title_of = next((copied[pk] for pk in here if pk in copied), first if here else None)
+        if named and not here:
+            new.title = ""
         # It is new, whenever its messages were written.
         new.created_at = new.updated_at = timezone.now()
-        new.save(using=new._state.db, update_fields=["title_of", "created_at", "updated_at"])
+        new.save(using=new._state.db, update_fields=["title", "title_of", "created_at", "updated_at"])
     return new
 
 

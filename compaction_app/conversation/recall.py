@@ -8,10 +8,11 @@ every quotation of a message, on each branch below it and in each copy.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import islice, takewhile
+from operator import itemgetter
 from typing import Any, cast
 
 from compaction_app.compaction.search_index import searched_text, terms_of, write_entries
@@ -26,7 +27,7 @@ from compaction_app.messages.transcript import OPEN_TOOL, RECALL_TOOL, RECALL_TO
 from compaction_app.messages.validation import check_text, check_whole_number
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.database import connection_of, fetch, read_and_store
-from compaction_app.models.lineage import continued_by
+from compaction_app.models.lineage import Stretch, stretches
 from compaction_app.redaction import apply_redactor, redactor_of
 from compaction_app.tree.branches import find_summary_for_branch, message_value, unread_message
 from compaction_app.values import Recalled, Role
@@ -67,39 +68,51 @@ def recall(tip: ChatMessage, query: str, *, limit: int = 8) -> list[Recalled]:
     if not settings.recall:
         raise ConfigurationError("The setting RECALL is off, so nothing can be searched.")
     words = sorted(wanted, key=len, reverse=True)[:MOST_WORDS]
+    above = _readable_above(tip)
     # The last that is summarized, here and in each conversation that this one continues.
-    above = list(_continued_by_owner(tip.session))
     ends = [unread_message(tip, summary.last_summarized_message_id)] if summary else []
-    ends += above
+    ends += [one.last for one in above]
     if not ends or not words:
         return []
     for end in ends:
         write_entries(end, end.pk)
     statement, values = sql.search_above(terms_of(words), [end.pk for end in ends], connection_of(tip).vendor)
-    ids = [pk for (pk,) in fetch(statement, {"limit": min(limit, _MOST_FOUND), **values}, tip)]
+    limit = min(limit, _MOST_FOUND)
+    # What stands for others is left out below, and is not many.
+    ids = [pk for (pk,) in fetch(statement, {"limit": limit + tip.session.head, **values}, tip)]
     rows = ChatMessage.objects.in_database_of(tip).in_bulk(ids)
-    sessions = {one.pk: one for one in (tip.session, *(end.session for end in above))}
-    redact, found, firsts = redactor_of(settings), list[Recalled](), set[int]()
+    sessions = {one.pk: one for one in (tip.session, *(one.session for one in above))}
+    erased = _erased_in_copies(tip, sessions, rows) if above else set()
+    redact, found = redactor_of(settings), list[Recalled]()
     for row in (rows[pk] for pk in ids if pk in rows):
-        session = sessions[row.session_id]
-        first = row.copy_of or row.pk
-        if first in firsts or session.stands_for_others(row):
+        # None: the message that it stands for is found above.
+        number = sessions[row.session_id].number_of(row)
+        if number is None or row.pk in erased:
             continue
-        firsts.add(first)
         message = message_value(row, settings.time_zone)
         shown = apply_redactor(message, redact)
         excerpt = excerpt_of(searched_text(shown), words)
         # A message from which the redactor took the words that were searched for is not found.
         if excerpt or shown == message:
             excerpt = excerpt or shown.content[:_EXCERPT]
-            number = row.depth + session.numbered_from
             found.append(Recalled(message.id, number, message.role, shown.name, message.created_at, excerpt))
-    return found
+    return found[:limit]
 
 
-def _continued_by_owner(session: ChatSession) -> Iterator[ChatMessage]:
-    """Where a conversation's owner may look back into those that it continues."""
-    return takewhile(lambda last: last.session.owner_id == session.owner_id, continued_by(session))
+def _readable_above(tip: ChatMessage) -> list[Stretch]:
+    """What a branch continues, as far as its owner may look back."""
+    _, *above = stretches(tip.session, tip)
+    return list(takewhile(lambda one: one.session.owner_id == tip.session.owner_id, above))
+
+
+def _erased_in_copies(
+    tip: ChatMessage, sessions: Mapping[Any, ChatSession], rows: Mapping[int, ChatMessage]
+) -> set[int]:
+    """Those of the messages above whose copy in a conversation that continues theirs was redacted."""
+    copies = ChatMessage.objects.in_database_of(tip).messages().filter(session__in=list(sessions))
+    gone = copies.filter(redacted_at__isnull=False, copy_of__in={row.copy_of or row.pk for row in rows.values()})
+    firsts = set(gone.values_list("copy_of", flat=True))
+    return {pk for pk, row in rows.items() if (row.copy_of or row.pk) in firsts}
 
 
 def check_query(query: str) -> None:
@@ -228,21 +241,27 @@ def _opened(tip: ChatMessage, number: int, page: int) -> str:
     if not settings.recall:
         raise ConfigurationError("The setting RECALL is off, so nothing can be opened.")
     last, of = summary.last_summarized_message if summary else None, tip.session
-    for end in _continued_by_owner(tip.session):
-        if number <= end.depth + end.session.numbered_from:
-            last, of = end, end.session
-    depth = number - of.numbered_from
+    above = _readable_above(tip)
+    for one in above:
+        if number <= one.last.depth + one.shift:
+            last, of = one.last, one.session
+    depth = number - (of.numbered_from or 0)
     if last is None or not 1 <= depth <= last.depth:
         raise InvalidMessage(f"No summarized message has the number {number}.", field="message")
     around = {"node": last.pk, "first": max(1, depth - 1), "last": min(depth + 1, last.depth)}
     own = {"node": last.pk, "first": depth, "last": depth}
     ids = {row[0] for ends in (around, own) for row in fetch(sql.STRETCH_ENDS, ends, tip)}
-    rows = sorted(ChatMessage.objects.in_database_of(tip).filter(pk__in=ids), key=lambda row: row.depth)
+    near = ChatMessage.objects.in_database_of(tip).in_bulk(ids)
+    erased = _erased_in_copies(tip, {one.pk: one for one in (tip.session, of)}, near) if above else set()
+    numbered = ((of.number_of(row), row) for row in near.values() if row.pk not in erased)
+    rows = sorted(((at, row) for at, row in numbered if at is not None), key=itemgetter(0))
+    if number not in dict(rows):
+        raise InvalidMessage(f"No summarized message has the number {number}.", field="message")
     redact, room, count, told = redactor_of(settings), _room(tip), get_token_counter(), [_LEAD]
-    for row in rows:
+    for at_number, row in rows:
         shown = apply_redactor(message_value(row, settings.time_zone), redact)
         text, at = searched_text(shown), ""
-        if row.depth != depth:
+        if at_number != number:
             text = f"{text[:_NEAR]}…" if len(text) > _NEAR else text
         else:
             # As many characters as the room has of this text.
@@ -251,7 +270,7 @@ def _opened(tip: ChatMessage, number: int, page: int) -> str:
             if page > pages:
                 raise InvalidMessage(f"Message {number} has {pages} pages.", field="page")
             text, at = text[(page - 1) * most : page * most], f" page={page}/{pages}"
-        told.append(_quoted(row.depth + of.numbered_from, row.role, shown.created_at, text, at))
+        told.append(_quoted(at_number, row.role, shown.created_at, text, at))
     return "\n".join(told)
 
 

@@ -2,14 +2,14 @@
 
 A conversation that was handed over begins with a summary of messages that stay where they are. Searches quote messages
 by their numbers: one that is continued goes on counting from session to session, so that a quotation says which message
-it is of wherever it is copied to. Only ``ChatSession.continues`` knows the session above: it is not known any more when
-that is deleted.
+it is of wherever it is copied to. What stands for messages of another session at its beginning has no number there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from compaction_app.models import sql
 from compaction_app.models.database import fetch
@@ -17,30 +17,56 @@ from compaction_app.models.database import fetch
 if TYPE_CHECKING:
     from compaction_app.models import ChatMessage, ChatSession
 
-_OF_SESSION = ("owner", "numbered_from", "continues")
+#: So many conversations back a search looks.
+_MOST = 20
+_OF_SESSION = ("owner", "numbered_from", "head", "continues")
 
 
-def continued_by(session: ChatSession) -> Iterator[ChatMessage]:
-    """The last message that is summarized of each conversation above, the nearest first, with its session.
+class Stretch(NamedTuple):
+    """The messages of one session at or above one of them."""
 
-    One query for each of them; none where nothing is continued.
-    """
+    session: ChatSession
+    last: ChatMessage
+    #: So many at its beginning stand for messages of the stretch above.
+    head: int
+
+    @property
+    def shift(self) -> int:
+        """What a message's number has more than its depth."""
+        return self.session.numbered_from or 0
+
+
+def stretches(session: ChatSession, tip: ChatMessage) -> Iterator[Stretch]:
+    """A branch, and what it continues, the nearest first: two queries for each, none where nothing is continued."""
+    return islice(_stretches(session, tip), _MOST)
+
+
+def _stretches(session: ChatSession, last: ChatMessage) -> Iterator[Stretch]:
     messages: Any = session._meta.get_field("continues").related_model
-    while session.continues_id is not None:
+    while True:
+        goes_back = session.is_handed_over and _goes_back(session, last, messages)
+        yield Stretch(session, last, session.head if goes_back else 0)
+        if not goes_back or session.continues_id is None:
+            return
         rows = messages.objects.in_database_of(session).select_related("session")
         rows = rows.only("depth", "lane", "session", *(f"session__{name}" for name in _OF_SESSION))
-        last = rows.filter(pk=session.continues_id).first()
-        if last is None:
+        above = rows.filter(pk=session.continues_id).first()
+        if above is None:
             return
-        yield last
-        session = last.session
+        session, last = above.session, above
 
 
-def numbered_path(session: ChatSession, tip_id: int) -> dict[int, int]:
+def _goes_back(session: ChatSession, last: ChatMessage, messages: Any) -> bool:
+    """Whether it begins with what stands for others: a second root is a branch that continues nothing."""
+    roots = messages.objects.in_database_of(session).filter(session=session.pk, parent=None, sib_order=1)
+    first = roots.values_list("pk", flat=True).first()
+    return bool(first and fetch(sql.TIPS_AT_OR_BELOW.format(tips="%s"), [last.pk, first], session))
+
+
+def numbered_path(session: ChatSession, tip: ChatMessage) -> dict[int, int]:
     """The ids of a branch's messages by their numbers, with those of what it continues."""
     found: dict[int, int] = {}
-    for last_id, of in ((tip_id, session), *((last.pk, last.session) for last in continued_by(session))):
-        path = fetch(sql.PATH_IDS, {"node": last_id, "min_depth": 1}, session)
-        # Above, the numbers are those of the messages that are summarized, below of copies of them.
-        found |= {depth + of.numbered_from: pk for pk, depth in path}
+    for one in stretches(session, tip):
+        path = fetch(sql.PATH_IDS, {"node": one.last.pk, "min_depth": 1}, session)
+        found |= {depth + one.shift: pk for pk, depth in path if depth > one.head}
     return found

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from compaction_app.models.database import Near
 
 #: What a message and its copy have in common, and nothing changes.
-ALIKE = ("created_at", "depth", "role")
+ALIKE = ("created_at", "role")
+#: Its place, also where a session goes on after another one.
+_NUMBER = models.F("depth") + models.functions.Coalesce("session__numbered_from", 0)
 #: The columns that say where a message is in its tree.
 _PLACE = frozenset({"parent_message_id", "lane_id", "depth", "sib_order", "path_tokens"})
 
@@ -78,7 +80,10 @@ class ChatMessageQuerySet(RowQuerySet["ChatMessage"]):
         """
         first = message.copy_of or message.pk
         written = {name: getattr(message, name) for name in ALIKE}
-        return self.messages().filter(models.Q(pk=first) | models.Q(copy_of=first), **written)
+        own = self.model._base_manager.using(self.db).filter(pk=message.pk).annotate(number=_NUMBER).values("number")
+        same = self.messages().filter(models.Q(pk=first) | models.Q(copy_of=first), **written)
+        found: ChatMessageQuerySet = same.alias(number=_NUMBER).filter(number=models.Subquery(own))
+        return found
 
     def in_session(self, session_id: Any) -> ChatMessageQuerySet:
         """A session's nodes in the order of their ids, in a form that only the index on (session, id) serves.
@@ -174,17 +179,18 @@ class ChatMessageManager(_NodeManager):
         savepoint: bool = True,
         lenient: bool = False,
         places: Sequence[int] = (),
+        most_bytes: int | None = None,
     ) -> list[ChatMessage]:
         """Write ``nodes``, each below the one before, under ``parent`` or as a new root: all of them or none.
 
         This takes few statements at any length: lock the session, read the parent, reserve ids, insert; and for one
         message where no call is open the lock and the insert. ``savepoint``: False where the caller's own transaction
         ends with this call's error. ``lenient``: a result without its call becomes a text. ``places``: what errors
-        call each node.
+        call each node. ``most_bytes``: of one message, in place of the setting.
         """
         if not nodes:
             return []
-        self._prepare(parent, nodes, places)
+        self._prepare(parent, nodes, places, most_bytes or site_setting("MAX_MESSAGE_BYTES"))
         first = nodes[0]
         first._state.db = self._db or first._state.db or (parent._state.db if parent else None)
         connection = connection_of(first)
@@ -240,13 +246,15 @@ class ChatMessageManager(_NodeManager):
             node._state.adding, node._state.db = False, connection.alias
         return bool(written)
 
-    def _prepare(self, parent: ChatMessage | None, nodes: Sequence[ChatMessage], places: Sequence[int]) -> None:
+    def _prepare(
+        self, parent: ChatMessage | None, nodes: Sequence[ChatMessage], places: Sequence[int], max_bytes: int
+    ) -> None:
         """Validate and count tokens before the session is locked: neither needs the database."""
         _check_session(nodes, parent.session_id if parent is not None else nodes[0].session_id)
         if any(node.kind == Kind.SUMMARY for node in nodes[:-1]):
             raise InvalidParent("A summary is a leaf: no message can follow it.", field="parent")
         model: Any = self.model
-        columns, max_bytes = checks_of(model), site_setting("MAX_MESSAGE_BYTES")
+        columns = checks_of(model)
         for number, node in enumerate(nodes):
             with named(*places[number : number + 1], external_id=node.external_id):
                 validate_message(vars(node), columns, max_bytes=max_bytes)
@@ -295,14 +303,14 @@ def _blank_stale_results(parent: ChatMessage | None, nodes: Sequence[ChatMessage
     quoting = [node for node in nodes if node.role == Role.TOOL and RECALLED in node.content]
     if parent is None or not quoting:
         return
-    session = type(parent)._meta.get_field("session").related_model.objects.in_database_of(parent)
-    session = session.only("numbered_from", "continues").get(pk=parent.session_id)
-    path = numbered_path(session, parent.pk)
+    sessions: Any = type(parent)._meta.get_field("session").related_model
+    session = sessions.objects.in_database_of(parent).get(pk=parent.session_id)
+    path = numbered_path(session, parent)
     rows = type(parent).objects.in_database_of(parent).filter(redacted_at__isnull=False)
     for node in quoting:
         numbers = {int(number) for number in RECALLED_POSITION.findall(node.content)}
         # What is continued may have been deleted meanwhile, and is on no path then.
-        is_gone = session.numbered_from != 0 and not numbers <= path.keys()
+        is_gone = session.is_handed_over and not numbers <= path.keys()
         if is_gone or rows.filter(pk__in=[path[number] for number in numbers if number in path]).exists():
             blank(node)
             node.token_count = count_messages([vars(node)], get_token_counter())[0]

@@ -121,18 +121,29 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         help_text=_("The last message of the branch that was copied."),
     )
     continues = to_message(
-        replace(OURS, copied=True),
+        SHOWN,
         _("continues"),
         "continued_in",
         editable=False,
         help_text=_("The last message, of another session, that is summarized here: this one was handed over there."),
     )
-    numbered_from = Column(copied=True)(
+    # Of that message, by which an erasure there finds this one.
+    continues_session = OURS(models.UUIDField(_("continues session"), null=True, blank=True, editable=False))
+    numbered_from = SHOWN(
         models.IntegerField(
             _("numbered from"),
-            default=0,
+            null=True,
+            blank=True,
             editable=False,
-            help_text=_("How many messages of what it continues come before its own, where they are numbered."),
+            help_text=_(
+                "How many messages come before its first one in what it continues. Empty: it continues nothing."
+            ),
+        )
+    )
+    # The first one says that others come before it; below it are copies of what is shown beside the summary.
+    head = OURS(
+        models.PositiveIntegerField(
+            _("head"), default=0, editable=False, help_text=_("Messages at the beginning that stand for others.")
         )
     )
     metadata = json_field(BESIDE, _("metadata"))
@@ -165,6 +176,9 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         indexes = [
             models.Index(fields=["owner", "-updated_at"], name="compaction_session_recent"),
             models.Index(fields=["-updated_at", "-id"], name="compaction_session_newest"),
+            models.Index(
+                fields=["continues_session"], condition=Q(continues_session__isnull=False), name="compaction_continuing"
+            ),
         ]
         permissions = [("compact_chatsession", "Can compact a session's branches")]
 
@@ -186,13 +200,18 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         return self.pk
 
     @property
-    def continues_another(self) -> bool:
+    def is_handed_over(self) -> bool:
         """Whether it goes on where another session was handed over, which may have been deleted since."""
-        return self.continues_id is not None or self.numbered_from != 0
+        return self.numbered_from is not None
 
     def stands_for_others(self, message: ChatMessage) -> bool:
         """Whether a message of this session says no more than that others come before it, in what is continued."""
-        return self.continues_another and message.parent_message_id is None and message.copy_of is not None
+        return self.is_handed_over and message.parent_message_id is None and message.sib_order == 1
+
+    def number_of(self, message: ChatMessage) -> int | None:
+        """How a search quotes a message of this session; None for what stands for messages of what it continues."""
+        is_copy = message.copy_of is not None or self.stands_for_others(message)
+        return None if message.depth <= self.head and is_copy else message.depth + (self.numbered_from or 0)
 
     def clean(self) -> None:
         if problem := find_session_error(self.settings):

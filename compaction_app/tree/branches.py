@@ -176,7 +176,7 @@ def load_path(node_id: int, near: Near, min_depth: int, zone: str | None = None)
     return [message_value(row, zone) for row in rows]
 
 
-def unread_message(near: ChatMessage | CompactionRun, pk: int) -> ChatMessage:
+def unread_message(near: ChatMessage | ChatSession | CompactionRun, pk: int) -> ChatMessage:
     """A message of the same session by its id alone."""
     message = ChatMessage(pk=pk, session_id=near.session_id)
     message._state.db = database_of(near)

@@ -156,7 +156,7 @@ def _generation_in_use(context: ChatContext, session: ChatSession) -> Generation
         run = CompactionRun(summary=summaries.filter(pk=context.summary_id).first())
     if run.summary is None:
         return None
-    generation = _generation(run, is_handed_over=session.continues_another)
+    generation = _generation(run, is_handed_over=session.is_handed_over)
     is_shared = any(message.origin == Origin.SHARED_EXTRACT for message in context.messages)
     return replace(generation, text=run.summary.extract, is_on_branch=False) if is_shared else generation
 

@@ -30,7 +30,6 @@ from compaction_app.compaction.leases import is_under_way
 from compaction_app.conf import Mode, get_settings
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
-from compaction_app.models.lineage import continued_by
 from compaction_app.spending import find_overspending
 from compaction_app.values import Role
 from project.chat import commands, reading, turns, uploads
@@ -270,8 +269,8 @@ def _branch_page(
 
 def _continued(session: ChatSession) -> ChatMessage | None:
     """The message of another chat of the owner's that this one goes on after."""
-    continued = next(continued_by(session), None)
-    return continued if continued and continued.session.owner_id == session.owner_id else None
+    above = session.continues
+    return above if above and above.session.owner_id == session.owner_id else None
 
 
 # -- Posting ----------------------------------------------------------------------------------------------

@@ -370,3 +370,27 @@ def test_a_person_sees_what_fills_the_window_says_up_to_where_and_corrects(open_
     assert chat.find_summary(tip).content == "The keeper's name is **Ida**."
     page.locator("#cutoff summary").first.click()
     expect(page.locator("#cutoff strong")).to_have_text("Ida")
+
+
+@pytest.mark.parametrize("size", [PHONE, pytest.param(None, marks=pytest.mark.long)])
+def test_a_person_goes_on_in_a_new_chat_with_the_summary_and_finds_what_was_said(open_page, marit, size):
+    """The new chat leads back to the one before, and the search finds a message by its words in any order."""
+    from playwright.sync_api import expect
+
+    session = session_of(marit, turns=12, settings=conversations.SMALL_WINDOW)
+    chat.compact(chat.tips(session)[-1])
+    page = open_page(marit, **({"viewport": size} if size else {}))
+    go(page, session)
+    press(page, "new chat from here")
+    assert str(session.pk) not in page.url
+    expect(page.get_by_text("Earlier messages are summarized")).to_be_visible()
+    expect(page.get_by_text("The conversation before this message is in another chat.")).to_be_visible()
+    follow(page, "The chat before this one")
+    assert str(session.pk) in page.url
+    if size:
+        page.get_by_role("button", name="Conversations").click()
+    words = chat.get_branch(chat.tips(session)[0])[-2].content.split()
+    page.get_by_role("searchbox").fill(" ".join(reversed(words[:3])))
+    page.keyboard.press("Enter")
+    expect(page.locator("#sessions .around").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -66,6 +67,16 @@ def contents(session: ChatSession) -> list[str]:
     return [row.content for row in session.messages.messages().order_by("depth")]
 
 
+def searched(session: ChatSession, query: str) -> ChatMessage:
+    """The tip, after a search by the model."""
+    tip = say(session, newest(session), "Which?")[-1]
+    call = tool_call("s1", json.dumps({"query": query}), RECALL_TOOL)
+    reply = chat.append_message(session, tip, role="assistant", tool_calls=[call])
+    found = chat.answer_recalls(reply)
+    assert found is not None
+    return found
+
+
 class TestTheNewSession:
     def test_its_first_prompt_is_the_next_one_of_the_first(self, nodes):
         new = chat.hand_over(nodes[-1])
@@ -127,9 +138,39 @@ class TestTheNewSession:
         with pytest.raises(CompactionRefused):
             chat.hand_over(nodes[-1])
 
-    def test_with_the_same_key_it_is_made_once(self, nodes):
+    def test_a_limit_that_was_lowered_since_is_none(self, owner, settings):
+        session = chat.start_session(owner=owner)
+        nodes = say(session, None, *SAID, "long " * 2_000, "So it is.")
+        summarize(nodes[1], nodes[1])
+        settings.COMPACTION = small(MAX_MESSAGE_BYTES=100)
+        assert prompt(newest(chat.hand_over(nodes[-1]))) == prompt(nodes[-1])
+
+    def test_where_an_older_summary_is_shown_another_one_is_made_first(self, owner, settings):
+        session = chat.start_session(owner=owner)
+        nodes = grow(session, None, "u a " * 30)
+        anchored_summary(nodes[1], nodes[1], tokens=30)
+        anchored_summary(nodes[9], nodes[9], tokens=3_000)
+        settings.COMPACTION = small(CONTEXT_WINDOW=3_000)
+        before = chat.find_summary(nodes[-1])
+        new = chat.hand_over(nodes[-1])
+        assert chat.find_summary(nodes[-1]) != before
+        assert prompt(newest(new)) == prompt(nodes[-1])
+
+    def test_with_the_same_key_it_is_made_once(self, nodes, settings):
         first = chat.hand_over(nodes[-1], idempotency_key="k")
         assert chat.hand_over(nodes[-1], idempotency_key="k") == first
+        # A client's own key is another one, and another tip another session.
+        chat.append_message(nodes[0].session, None, role="user", content="hi", idempotency_key="m")
+        assert chat.hand_over(nodes[-1], idempotency_key="m") != first
+        more = say(nodes[0].session, nodes[-1], "And then?")
+        assert contents(chat.hand_over(more[-1], idempotency_key="k"))[-1] == "And then?"
+        # Sent again it is found, whatever has become of the summary.
+        chat.retire_summary(chat.find_summary(nodes[-1]))
+        assert asyncio.run(chat.ahand_over(nodes[-1], idempotency_key="k")) == first
+        settings.COMPACTION = small(MODE="off")
+        assert chat.hand_over(nodes[-1], idempotency_key="k") == first
+        settings.COMPACTION = small()
+        summarize(nodes[4], nodes[3])
         assert chat.hand_over(nodes[-1], idempotency_key="l") != first
         other = get_user_model().objects.create_user("bo")
         assert chat.hand_over(nodes[-1], owner=other, idempotency_key="k").owner == other
@@ -238,6 +279,67 @@ class TestErasures:
         chat.redact_message(nodes[4])
         assert contents(copy)[1] == "[redacted]"
 
+    def test_a_session_between_that_is_deleted_cuts_no_line(self, nodes):
+        second = chat.hand_over(nodes[-1])
+        third = chat.hand_over(newest(second))
+        searched(third, "invoice")
+        chat.delete_session(second)
+        third.refresh_from_db()
+        assert (third.continues_id, third.continues_session) == (nodes[3].pk, nodes[0].session_id)
+        assert "4711" in texts(third)
+        chat.redact_message(nodes[0])
+        assert "4711" not in texts(third)
+        assert verify_session(third).problems == []
+
+    def test_a_second_root_is_reached_and_its_summaries(self, nodes):
+        """Nothing is looked up above from there; a client may still send a result that quotes what is."""
+        second = chat.hand_over(nodes[-1])
+        quoted = chat.recall_text(newest(second), "invoice")
+        tip = say(second, None, "Which invoice?")[-1]
+        assert chat.recall(tip, "invoice") == []
+        tip = chat.append_message(second, tip, role="assistant", tool_calls=[tool_call("c1", "{}", RECALL_TOOL)])
+        tip = chat.append_message(second, tip, role="tool", tool_call_id="c1", name=RECALL_TOOL, content="…")
+        ChatMessage.objects.filter(pk=tip.pk).update(content=quoted, token_count=tip.token_count)
+        more = say(second, tip, "One.", "Two.", "Three.")
+        summarize(more[1], more[0], content="They asked about invoice 4711.")
+        chat.redact_message(nodes[0])
+        assert "4711" not in texts(second)
+        assert chat.find_summary(more[-1]) is None
+
+    def test_of_a_second_root_a_copy_is_an_ordinary_one(self, nodes):
+        second = chat.hand_over(nodes[-1])
+        tip = say(second, None, "An albatross of mine.", "Fine.")[-1]
+        copy = chat.copy_branch(tip)
+        assert (copy.is_handed_over, copy.continues) == (False, None)
+        assert not copy.stands_for_others(copy.messages.get(parent=None))
+
+    def test_a_title_of_another_branch_does_not_go_along(self, owner):
+        session = chat.start_session(owner=owner, title="My password is hunter2")
+        first = say(session, None, "My password is hunter2", "Keep it.")[0]
+        edited = say(session, None, *SAID, *TAIL)
+        summarize(edited[4], edited[3])
+        assert chat.hand_over(edited[-1]).title == ""
+        session.title_of = first
+        session.save()
+        assert chat.hand_over(edited[-1]).title == ""
+
+    def test_copies_are_known_as_the_same_whatever_their_place(self, nodes):
+        second = chat.hand_over(nodes[-1])
+        [copy] = chat.copies_of(nodes[5])
+        assert (copy.session, chat.copies_of(copy)) == (second, [nodes[5]])
+        # What stands for others is no copy of the cutoff.
+        first = second.messages.get(parent=None)
+        assert chat.copies_of(first) == chat.copies_of(nodes[3]) == []
+
+    def test_a_prompt_that_was_reworded_since_is_searched_for_the_text(self, nodes):
+        second = chat.hand_over(nodes[-1])
+        source = nodes[0].session
+        source.system_prompt = "You know the Harbour well."
+        source.save()
+        chat.redact_text(source, "harbour")
+        second.refresh_from_db()
+        assert (second.title, second.system_prompt) == ("", "")
+
     def test_a_title_goes_with_its_message(self, owner):
         session = chat.start_session(owner=owner, title=SAID[0])
         nodes = say(session, None, *SAID, *TAIL)
@@ -275,6 +377,48 @@ class TestSearches:
         assert "<recalled message=9 " in opened
         assert self.quoted(more[-1], "albatross pier") == [9, 3]
 
+    def test_what_stands_beside_the_summary_has_its_own_number(self, owner):
+        session = chat.start_session(owner=owner)
+        nodes = say(session, None, "One.", "Two.", "The xylophone, please.")
+        nodes += grow(session, nodes[-1], "c t c t c t")
+        summarize(nodes[6], nodes[4], pinned=nodes[2])
+        second = chat.hand_over(nodes[-1])
+        assert self.quoted(newest(second), "xylophone") == self.quoted(nodes[-1], "xylophone") == [3]
+        assert "xylophone" in chat.recall_message(newest(second), 3)
+        late = chat.recall_text(newest(second), "xylophone")
+        # Redacted here, it is not quoted from there.
+        chat.redact_message(second.messages.get(content__contains="xylophone"))
+        assert self.quoted(newest(second), "xylophone") == []
+        assert "No summarized message" in chat.recall_message(newest(second), 3)
+        chat.redact_message(nodes[2])
+        tip = chat.append_message(second, newest(second), role="user", content="Which?")
+        tip = chat.append_message(second, tip, role="assistant", tool_calls=[tool_call("late", "{}", RECALL_TOOL)])
+        tip = chat.append_message(second, tip, role="tool", tool_call_id="late", name=RECALL_TOOL, content=late)
+        assert "xylophone" not in tip.content
+
+    def test_what_stands_for_others_is_quoted_by_none(self, nodes):
+        other = get_user_model().objects.create_user("bo")
+        for new in (chat.hand_over(nodes[-1]), chat.hand_over(nodes[-1], owner=other)):
+            more = say(new, newest(new), "The pier.", "Old.", "More.")
+            summarize(more[1], more[0])
+            assert "another chat" not in chat.recall_message(more[-1], 5)
+            assert len(chat.recall(more[-1], "who paints", limit=1)) == 1
+
+    def test_where_one_message_is_summarized_it_is_handed_over_too(self, owner):
+        session = chat.start_session(owner=owner)
+        nodes = say(session, None, *SAID)
+        summarize(nodes[0], nodes[0])
+        second = chat.hand_over(nodes[-1])
+        late = chat.recall_text(newest(second), "invoice")
+        assert (second.numbered_from, "4711" in late) == (0, True)
+        chat.delete_session(session)
+        second.refresh_from_db()
+        assert second.stands_for_others(second.messages.get(parent=None))
+        tip = chat.append_message(second, newest(second), role="user", content="Which?")
+        tip = chat.append_message(second, tip, role="assistant", tool_calls=[tool_call("c1", "{}", RECALL_TOOL)])
+        tip = chat.append_message(second, tip, role="tool", tool_call_id="c1", name=RECALL_TOOL, content=late)
+        assert "4711" not in tip.content
+
     def test_who_is_no_owner_of_the_first_one_finds_nothing_there(self, nodes):
         other = get_user_model().objects.create_user("bo")
         second = chat.hand_over(nodes[-1], owner=other)
@@ -301,17 +445,18 @@ class TestSearches:
         assert "Albatross" not in texts(second) + texts(third)
 
     @pytest.mark.parametrize("how", ["redacted", "deleted", "gone"])
-    def test_a_result_that_comes_after_the_erasure_is_emptied(self, nodes, how):
+    @pytest.mark.parametrize("word", ["invoice", "fine name"])
+    def test_a_result_that_comes_after_the_erasure_is_emptied(self, nodes, how, word):
         second = chat.hand_over(nodes[-1])
         tip = say(second, newest(second), "Which invoice?")[-1]
         tip = chat.append_message(second, tip, role="assistant", tool_calls=[tool_call("c1", "{}", RECALL_TOOL)])
-        late = chat.recall_text(tip, "invoice")
-        assert "4711" in late
+        late = chat.recall_text(tip, word)
+        assert word.split()[-1] in late
         if how == "redacted":
-            chat.redact_message(nodes[0])
+            chat.redact_message(nodes[0 if word == "invoice" else 3])
         elif how == "deleted":
             chat.delete_message(nodes[0])
         else:
             chat.delete_session(nodes[0].session)
         stored = chat.append_message(second, tip, role="tool", tool_call_id="c1", name=RECALL_TOOL, content=late)
-        assert "4711" not in stored.content
+        assert stored.content == "[redacted]"

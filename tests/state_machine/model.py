@@ -90,6 +90,8 @@ class Tree:
         self.nodes: dict[int, Node] = {}
         #: Serials of what is summarized above, in conversations that this one continues.
         self.told_above: set[int] = set()
+        #: What a message's number has more than its position.
+        self.shift = 0
 
     def __getitem__(self, node_id: int) -> Node:
         return self.nodes[node_id]
@@ -126,6 +128,9 @@ class Tree:
 
     def depth(self, node_id: int) -> int:
         return len(self.path(node_id))
+
+    def number(self, node_id: int) -> int:
+        return self.depth(node_id) + self.shift
 
     def path_tokens(self, node_id: int) -> int:
         node = self.nodes[node_id]

@@ -272,13 +272,15 @@ class World:
     def _reach(self, erased: set[int], gone: set[int], replacement: str, *, from_above: bool = False) -> None:
         """What is erased here goes in the conversations that continue this one, too."""
         firsts = {self.tree[i].copy_of or i for i in erased}
-        for other in [one for one in self._others() if one.source == self.session.pk and one.continues]:
-            is_above = from_above or bool(erased & {one.id for one in self.tree.path(other.continues)})
+        for other in [one for one in self._others() if one.source == self.session.pk]:
+            path = {one.id for one in self.tree.path(other.continues)} if other.continues else set()
+            is_above = from_above or bool(erased & path)
             with self.inside(other):
-                own = [one for one in self.tree.nodes.values() if one.copy_of is not None]
+                own = list(self.tree.nodes.values())
                 copies = [one for one in own if one.parent is not None and one.copy_of in firsts]
                 messages = sorted((one for one in copies if not one.is_summary), key=lambda one: one.id)
-                tops = {one.id for one in own if one.parent is None} if is_above else {one.id for one in messages[:1]}
+                first = {one.id for one in own if one.parent is None and one.order == 1}
+                tops = first if is_above else {one.id for one in messages[:1]}
                 told = {i for one in messages for i in self.told_by_people(one)}
                 told |= {i for one in copies if one.is_summary for i in self.tree.built_on(one.id)}
                 if not (tops or told):
@@ -291,6 +293,13 @@ class World:
                 seen["erased in what continues it"] += 1
                 self._reach(tops | told | {one.id for one in messages}, gone, replacement, from_above=is_above)
 
+    def _leave(self, gone: set[int], parent: int | None) -> None:
+        """What continues a deleted message goes on after the one above it, which may be above this conversation."""
+        for other in self._others():
+            if other.source == self.session.pk and other.continues in gone:
+                other.continues = parent or self.continues
+                other.source = self.session.pk if parent else self.source
+
     def _check_unlinked(self, node: Node, before: set[int]) -> None:
         for run in self.runs():
             if run.pk in before and run.tip_id is not None and node.id in {n.id for n in self.tree.path(run.tip_id)}:
@@ -302,9 +311,7 @@ class World:
         told = self.told_by_people(node) - set(below)
         assert chat.delete_message(self.row(node)) == len(below)
         self._reach(below | told, {self.tree[i].serial for i in below}, REDACTED)
-        for other in self._others():
-            if other.source == self.session.pk and other.continues in below:
-                other.continues = node.parent
+        self._leave(below, node.parent)
         for i in below:
             self.gone.add(self.tree.nodes.pop(i).serial)
         self._empty(told)
@@ -365,8 +372,10 @@ class World:
                 shown=frozenset(ids[i] for i in summary.shown),
                 copy_of=summary.copy_of or summary.id,
             )
-        copied.source, copied.continues = self.source, self.continues
-        copied.tree.told_above |= self.tree.told_above
+        # The first root is what stands for others, if the conversation continues any.
+        if path[0].order == 1:
+            copied.source, copied.continues, copied.tree.shift = self.source, self.continues, self.tree.shift
+            copied.tree.told_above |= self.tree.told_above
         seen["copied"] += 1
         seen["copied with summary"] += summary is not None
         self._keep(copied)
@@ -379,8 +388,7 @@ class World:
             with self.inside(oldest):
                 ids = set(self.tree.nodes)
                 self._reach(ids, {one.serial for one in self.tree.messages()}, REDACTED)
-            for other in self._others():
-                other.continues = None if other.source == oldest.session.pk else other.continues
+                self._leave(ids, None)
             self.copies.remove(oldest)
 
     def hand_over(self, tip: Node) -> None:
@@ -398,9 +406,9 @@ class World:
         pins = [one.id for one in above if one.pinned and one.id != summary.pin]
         due = [*pins, *([summary.pin] if summary.pin else []), *(one.id for one in tail)]
         new = Conversation(session, set(self.gone), self.learned, source=self.session.pk, continues=summary.cutoff)
+        new.tree.shift = self.tree.shift + len(above) - (len(due) - len(tail) + 1)
         ids, parent = dict[int, int](), rows[0]
-        cutoff = self.tree[summary.cutoff]
-        stands = Node(parent.pk, None, "user", parent.content, 1, 0, copy_of=cutoff.copy_of or cutoff.id)
+        stands = Node(parent.pk, None, "user", parent.content, 1, 0)
         stands.tokens = stands.own_tokens()
         new.tree.nodes[stands.id] = stands
         for i, row in zip(due, rows[1:], strict=True):
@@ -462,9 +470,9 @@ class World:
 
     def copies_of(self, node: Node) -> list[tuple[Conversation, Node]]:
         """The same message in the other conversations, whichever of them was copied from which."""
-        place = (node.copy_of or node.id, node.role, self.tree.depth(node.id))
+        place = (node.copy_of or node.id, self.tree.number(node.id))
         nodes = ((other, one) for other in self._others() for one in other.tree.messages())
-        found = ((other, one, (one.copy_of or one.id, one.role, other.tree.depth(one.id))) for other, one in nodes)
+        found = ((other, one, (one.copy_of or one.id, other.tree.number(one.id))) for other, one in nodes)
         return [(other, one) for other, one, its in found if its == place]
 
     # -- settings and figures ---------------------------------------------------------------------------

@@ -149,7 +149,7 @@ LANDED = {
     "0004_rows_of_hosts.py": "29a8df5a3cc5cf4f872a92683de1af2b0aba8915c88dab715db6bdec19e2b554",
     "0005_working_memory.py": "19525b77ef3aee373264aeb6b70a46c3fc3fb041c023d5a0106c27d696053933",
     "0006_written_by_people.py": "8c9178f690ddb827d97897e732e0611a3f64ccf8d3a8c78ccaeb311940e75596",
-    "0007_handed_over.py": "5d2f357cddbb0bb6761b35b296206348c61fdaf4f99c5beac47767ec9a7c9d5d",
+    "0007_handed_over.py": "89d9be783a7c8ff5869271e442519ae890088a793d931f5db150ece415642a33",
 }
 
 
