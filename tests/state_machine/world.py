@@ -258,12 +258,13 @@ class World:
         self._empty({*self.tree.subtree(node.id), *told})
         self.erasures += 1
         self._check_unlinked(node, before)
-        self._reach({node.id, *told}, {serial}, replacement)
+        self._reach({node.id, *told}, {serial} - {node.serial}, replacement)
 
     def _blank(self, node: Node, replacement: str) -> None:
-        own = node.own_tokens()
-        self.gone.add(node.serial)
-        node.serial, node.content = next(iter(serials_in(replacement)), 0), replacement
+        own, serial = node.own_tokens(), next(iter(serials_in(replacement)), 0)
+        # A copy that continues it was erased with it already.
+        self.gone |= {node.serial} - {serial}
+        node.serial, node.content = serial, replacement
         node.redacted, node.pinned, node.attachments, node.reasoning = True, False, [], None
         for call in node.calls:
             call["function"] = {"name": call["function"]["name"], "arguments": "{}"}
