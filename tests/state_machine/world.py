@@ -385,7 +385,8 @@ class World:
         self.copies.append(copied)
         if len(self.copies) > MOST_COPIES:
             oldest = next(copy for copy in self.copies if copy.tree is not self.tree)
-            chat.delete_session(oldest.session)
+            # Django takes the id of the instance that is deleted.
+            chat.delete_session(ChatSession.objects.get(pk=oldest.session.pk))
             with self.inside(oldest):
                 ids = set(self.tree.nodes)
                 self._reach(ids, {one.serial for one in self.tree.messages()}, REDACTED)
