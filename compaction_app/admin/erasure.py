@@ -31,7 +31,7 @@ from compaction_app.admin.compacting import COMPACT, held_back, requested_after
 from compaction_app.admin.display import joined
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import RecordAdmin
-from compaction_app.conversation.erase import continued_in, live_built_on, quotations_of
+from compaction_app.conversation.erase import continued_with, live_built_on, quotations_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.columns import lean
@@ -180,7 +180,7 @@ class ErasingAdmin(RecordAdmin):
     def _told_of_redacting(self, links: Links, message: ChatMessage) -> dict[str, Any]:
         _nodes, live = _at_or_below(message)
         quotations = quotations_of(message, [message.pk])
-        continued = len(continued_in(message, [message.session_id]))
+        continued = len(continued_with(message))
         return {"quotations": len(quotations), "continued": continued, **_without(links, live, message.session)}
 
     def _redact_form(self, links: Links, message: ChatMessage) -> type[forms.Form]:
@@ -279,7 +279,7 @@ class ErasingAdmin(RecordAdmin):
             "tips": nodes.tips().count(),
             "live": live,
             "most": _MOST_NAMED,
-            "continued": len(continued_in(obj, [obj.session_id])),
+            "continued": len(continued_with(obj)),
             "unseen": _unseen_above(obj, live),
         }
 

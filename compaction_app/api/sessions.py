@@ -86,6 +86,12 @@ class SessionOut(SessionListed):
     system_prompt: str = Field(examples=["You know the harbour."])
     settings: JsonObject = Field(examples=[{"MODE": "standard"}])
     metadata: JsonObject = Field(examples=[{"team": "harbour"}])
+    continues_id: int | None = Field(
+        description="The last message, of another session, that is summarized here. It was handed over there."
+    )
+    numbered_from: int | None = Field(
+        description="Not null in a session that was handed over: its first root then stands for what is not here."
+    )
 
 
 _EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)

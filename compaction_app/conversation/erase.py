@@ -533,6 +533,17 @@ def _lock_in_order(own: Sequence[Any], gone: ChatMessageQuerySet | None = None) 
     return bool(continuing or continued_in(near, {one.session_id for one in own}))
 
 
+def continued_with(message: ChatMessage) -> set[Any]:
+    """The ids of the sessions that have a message, or a summary of it, since they continue a branch with it."""
+    sessions = ChatSession.objects.in_database_of(message).filter(continues_session=message.session_id)
+    copies = Q(messages__copy_of=message.copy_of or message.pk, messages__created_at=message.created_at)
+    ends = dict(sessions.values_list("pk", "continues"))
+    above = tips_at_or_below(message.pk, list(filter(None, ends.values())), message) if ends else set()
+    found = {pk for pk, last in ends.items() if last in above}
+    found.update(sessions.filter(copies).values_list("pk", flat=True) if ends else ())
+    return found | continued_in(message, found)
+
+
 def continued_in(near: Any, session_ids: Collection[Any]) -> set[Any]:
     """The ids of the sessions that continue some, directly or not."""
     sessions, found, new = ChatSession.objects.in_database_of(near), set[Any](), [*session_ids]

@@ -62,4 +62,6 @@ def _why_not(row: ChatMessage) -> str:
         return "A summary cannot be pinned: pin the messages that it covers."
     if row.role == Role.TOOL or row.tool_calls:
         return "A tool call or its result cannot be pinned: providers take neither without the other."
+    if row.session.stands_for_others(row):
+        return "It stands for the messages of another conversation, and says nothing itself."
     return "A redacted message cannot be pinned: its text is gone." if row.redacted_at else ""

@@ -229,6 +229,10 @@ class State:
         """What the model reads of the conversation, in a sentence; "" where there is no context."""
         if self.context is None:
             return ""
+        if self.session and self.session.is_handed_over and self.generation is None:
+            return "The model does not know what was said before: it is in the chat before this one."
+        if self.session and self.session.is_handed_over:
+            return "The model reads a summary and all that follows."
         if self.generation is None:
             return f"The model reads the messages themselves{', as far as they fit' * bool(self.context.dropped)}."
         what = "a summary" if self.generation.is_on_branch else "quotes"

@@ -500,7 +500,7 @@ def _message(session: ChatSession, message_id: int | None) -> ChatMessage:
 
 def _editable(session: ChatSession, message_id: int) -> ChatMessage:
     message = _message(session, message_id)
-    if message.role != Role.USER or message.redacted_at is not None:
+    if message.role != Role.USER or message.redacted_at is not None or session.stands_for_others(message):
         raise Http404("Only user messages can be edited.")
     return message
 

@@ -150,7 +150,10 @@ class TestHandingOver:
         assert page_of(nodes[1]) in eraser.get(page_of(new.messages.get(kind="summary"))).text
         # Who erases is told.
         for before in ("chatmessage_redact", "chatmessage_delete"):
-            assert "handed over to, where the words are erased too: 1" in eraser.get(url(before, nodes[0].pk)).text
+            assert "Sessions that continue it" in eraser.get(url(before, nodes[0].pk)).text
+        # Not of another branch.
+        fork = chat.append_message(session, nodes[0], role="user", content="And then?")
+        assert "Sessions that continue it" not in eraser.get(url("chatmessage_redact", fork.pk)).text
         assert login("view_chatmessage").get(page).status_code == 403
 
     def test_without_a_summary_nobody_waits_for_one(self, operator):
