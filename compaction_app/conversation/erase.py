@@ -206,6 +206,7 @@ def _erase_continued(near: Any, erased: Collection[int], *, replacement: str = R
                 stretch = next(stretches(last.session, last))
                 path = fetch(sql.PATH_IDS, {"node": last.pk, "min_depth": 1}, near)
                 quoted.update(depth + stretch.shift for pk, depth in path if pk in gone and depth > stretch.head)
+                quoted |= _numbers_above(last.session, gone)
                 is_above = bool(numbers) or any(pk in gone for pk, _ in path)
             else:
                 is_above = bool(numbers)
@@ -218,7 +219,7 @@ def _erase_continued(near: Any, erased: Collection[int], *, replacement: str = R
             for one in copies:
                 if one.kind == Kind.SUMMARY:
                     told |= dict(_built_on(one).values_list("pk", "parent_message_id"))
-            quotations = quotations_of(session, messages, quoted)
+            quotations = quotations_of(session, messages, quoted) if messages or quoted else set()
             if not (tops or told or quotations):
                 continue
             clear_erased_title(session, tops)

@@ -386,9 +386,12 @@ class TestSearches:
         assert self.quoted(newest(second), "xylophone") == self.quoted(nodes[-1], "xylophone") == [3]
         assert "xylophone" in chat.recall_message(newest(second), 3)
         late = chat.recall_text(newest(second), "xylophone")
+        third = chat.hand_over(newest(second))
+        assert "xylophone" in searched(third, "xylophone").content
         # Redacted here, it is not quoted from there.
         chat.redact_message(second.messages.get(content__contains="xylophone"))
         assert self.quoted(newest(second), "xylophone") == []
+        assert "xylophone" not in texts(third)
         assert "No summarized message" in chat.recall_message(newest(second), 3)
         chat.redact_message(nodes[2])
         tip = chat.append_message(second, newest(second), role="user", content="Which?")
