@@ -489,17 +489,26 @@ ERASING: dict[str, Erase] = {
 }
 
 
+WAYS = [
+    *((one, None) for one in ERASING),
+    *((one, gone) for one in ("redact_message", "the API", "the admin") for gone in ("the first", "one between")),
+]
+_QUICK = [(one, None) for one in ("redact_message", "redact_text", "delete_message", "delete_session", "user.delete")]
+_QUICK += [("the API", "one between")]
+
+
 @pytest.mark.parametrize(
     ("erase", "gone"),
     [
-        *((one, None) for one in ERASING),
-        *((one, gone) for one in ("redact_message", "the API", "the admin") for gone in ("the first", "one between")),
+        pytest.param(*one, marks=[] if one in [*_QUICK, ("the API", "one between")] else pytest.mark.long)
+        for one in WAYS
     ],
 )
 def test_of_a_chain_of_copies_nothing_is_left(
     story: dict[str, Any], admin_client: Client, settings: Any, erase: str, gone: str | None
 ) -> None:
-    """A copy, one of that and one of that one, each with what was made of the message there."""
+    """A copy, one of that and one of that one, each with what was made of the message there; and what the last one was
+    handed over to, which is not named."""
     # It would be asked again for what is left.
     settings.COMPACTION |= {"POLICY": None}
     session, told = story["told"].session, [story["told"]]
@@ -512,6 +521,8 @@ def test_of_a_chain_of_copies_nothing_is_left(
         told.append(copy.messages.get(depth=told[0].depth, kind="message"))
         chat.compact(grow(copy, chat.tips(copy)[0], TURNS * 12)[-1], instructions=mark("instruction"))
     assert chat.copies_of(told[0]) == told[1:]
+    new = chat.hand_over(chat.tips(copy)[-1], owner=get_user_model().objects.create_user("eve"))
+    chat.compact(grow(new, chat.tips(new)[0], TURNS * 12)[-1], instructions=mark("instruction"))
     if gone:
         chat.delete_session(told.pop(0 if gone == "the first" else 1).session)
     told = list(ChatMessage.objects.select_related("session__owner").filter(pk__in=[one.pk for one in told]))
