@@ -30,8 +30,8 @@ from compaction_app.values import Kind, RunStatus
 router = Router(tags=["compactions"])
 
 StatusName = Literal["ready", "running", "succeeded", "failed", "skipped"]
-#: Characters of a summary that is sent: more than any window reads.
-MAX_TEXT = 1_000_000
+#: Characters of a summary that is sent: more than any is long, and so few that a body with them is read, escaped too.
+MAX_TEXT = 200_000
 TriggerName = Literal["threshold", "manual", "overflow"]
 
 
