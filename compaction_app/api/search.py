@@ -41,7 +41,7 @@ SessionId = Annotated[UUID | None, Query(None, description="Only in this session
 Most = Annotated[int, InQuery, Query(20, ge=1, le=100, description="How many are returned.")]
 
 
-@operation(router, "GET", "/search", {200: FoundList}, "configuration invalid_message not_found")
+@operation(router, "GET", "/search", {200: FoundList}, "configuration invalid_message not_found redaction_failed")
 def search(request: HttpRequest, q: Words, session_id: SessionId, limit: Most) -> dict[str, Any]:
     """Messages of every branch with all of the words, newest first. Besides what is summarized, the newest are
     searched; with the setting `RECALL` `all` everything is."""

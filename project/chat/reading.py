@@ -21,7 +21,7 @@ from compaction_app import chat
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context.meter import meter_of
 from compaction_app.conversation.stream import STOPPED
-from compaction_app.exceptions import CompactionError, InvalidMessage
+from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.words import WHY_IT_FAILED
@@ -81,7 +81,7 @@ def list_sessions(user: Any, first: int = 0, search: str = "") -> list[Listed]:
     found: dict[Any, Found] = {}
     if words:
         # One letter, which no message is searched for, may be in a title.
-        with suppress(InvalidMessage):
+        with suppress(CompactionError):
             # The newest of each conversation is kept.
             found = {one.session_id: one for one in reversed(chat.search(" ".join(words), owner=user, limit=100))}
         titled = reduce(and_, (Q(title__icontains=word) for word in words))
