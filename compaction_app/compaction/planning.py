@@ -106,8 +106,8 @@ def plan_compaction(
         budget=budget,
         settings=settings,
         lookahead=Lookahead.TIP if focused else settings.lookahead,
-        # Of a small summarizer's input the look-ahead, which only informs, takes a quarter at most.
-        lookahead_tokens=min(LOOKAHEAD_TOKENS, limit.max_tokens // 4) if limit else LOOKAHEAD_TOKENS,
+        # It only informs: of a small summarizer's input beside the prompt's own words a quarter at most.
+        lookahead_tokens=min(LOOKAHEAD_TOKENS, limit.spare(branch.base) // 4) if limit else LOOKAHEAD_TOKENS,
     )
     if until is None:
         cut = planner.choose(get_compaction_params(history, budget).tokens_for_recent, over=over)

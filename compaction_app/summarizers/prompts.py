@@ -301,6 +301,10 @@ class SummarizerLimit:
             self._overheads[key] = sum(self.blocks(lookahead)) + frame
         return self._overheads[key]
 
+    def spare(self, base: Summary | None) -> int:
+        """What a request without any message leaves."""
+        return max(0, self.max_tokens - self.overhead(base, None, ()))
+
     def byte_limits(self, plan: CompactionPlan) -> dict[int, int]:
         """The largest byte limit for the covered messages with which the request fits, for those that exceed it."""
         room = self.max_tokens - self.overhead(plan.base, plan.turn_request, plan.lookahead)

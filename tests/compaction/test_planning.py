@@ -176,6 +176,9 @@ class Limit:
     def overhead(self, base, pinned, lookahead):
         return 100 + (pinned.tokens if pinned else 0)
 
+    def spare(self, base):
+        return self.max_tokens - 100
+
 
 class TestSummarizerLimits:
     def test_the_oldest_part_that_fits_is_covered_up_to_a_legal_cut(self):
@@ -184,6 +187,12 @@ class TestSummarizerLimits:
         assert (made.partial, made.shorten) == (True, False)
         assert ids(made.covered) == list(range(1, 9))
         assert made.kept[0].role == Role.USER
+
+    def test_of_a_small_input_the_look_ahead_has_a_quarter_of_what_the_prompt_leaves(self):
+        """A model of a window of 2,048 refused every request: the prompt's words take half of that by themselves."""
+        for most, due in ((1_050, 2), (899, 1), (499, 0)):
+            made = plan("u a " * 40, limit=Limit(most), settings={"LOOKAHEAD": "tip"})
+            assert len(made.lookahead) == due
 
     def test_where_not_even_the_first_legal_cut_fits_its_messages_are_shortened(self):
         made = plan("u(3000) a(3000) u a " + "u a " * 10, limit=Limit(1_000))
