@@ -127,7 +127,9 @@ def _stored(tip: ChatMessage, owner: Any, key: str) -> ChatSession:
         [told] = _copies([summary], new)
         told.last_summarized_message_id = head.pk
         told.pinned_message_id = copied[request.id].pk if request else None
-        ChatMessage.objects.append_chain(copied.get(base.anchor_id, head), [told], most_bytes=MAX_INTEGER)
+        # Else it is the cutoff, which may stand beside the summary too, above the last that does.
+        anchor = copied[base.anchor_id] if base.anchor_id in tail else head
+        ChatMessage.objects.append_chain(anchor, [told], most_bytes=MAX_INTEGER)
         kept = MessagePin.objects.in_database_of(tip).filter(message__in=[*copied])
         MessagePin.objects.using(new._state.db).bulk_create(
             MessagePin(

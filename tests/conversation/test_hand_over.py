@@ -103,6 +103,14 @@ class TestTheNewSession:
         assert chat.compact(more[-1]).status == "succeeded"
         assert verify_session(new).problems == []
 
+    def test_a_cutoff_that_is_pinned_above_its_request(self, owner):
+        nodes = grow(chat.start_session(owner=owner), None, "u a a c t c t")
+        chat.pin_message(nodes[2])
+        summarize(nodes[2], nodes[2], pinned=nodes[0])
+        new = chat.hand_over(nodes[-1])
+        assert prompt(newest(new)) == prompt(nodes[-1])
+        assert verify_session(new).problems == []
+
     def test_what_came_is_sent_as_it_came(self, owner):
         session = chat.start_session(owner=owner)
         nodes = say(session, None, *SAID)

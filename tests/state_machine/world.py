@@ -427,7 +427,7 @@ class World:
             node.tokens = node.own_tokens() + (0 if waits else len(open_calls(before))) * TOKENS_PER_MISSING_RESULT
             new.tree.nodes[row.pk], parent = node, row
         head = [stands.id, *(ids[i] for i in due[: len(due) - len(tail)])]
-        anchor = ids.get(summary.parent, head[-1])
+        anchor = ids[summary.parent] if summary.parent in {one.id for one in tail} else head[-1]
         pin = ids[summary.pin] if summary.pin else None
         new.tree.nodes[told.pk] = replace(
             summary,
