@@ -81,11 +81,22 @@ def test_every_answer_to_thousands_of_requests_is_one_that_the_document_tells_of
         report = run_schemathesis(address, prepared(), seed, tmp_path)
         assert problems_of(report) == []
         done, seed = done + report["test_cases"]["generated"], seed + 1
+    correct(address, prepared()["summaries"][0])
     # It knocks beside the mount, too, where the example's page for what is missing has links that are not mounted here.
     assert sorted(key for key in answered if key[2] >= 500 and not key[1].startswith("/")) == []
     assert answered.total() >= done >= EXAMPLES
     succeeded = {(method, place) for method, place, status in answered if 200 <= status < 300}
     assert sorted(operations - succeeded) == []
+
+
+def correct(address, summary_id):
+    """By hand: chance seldom meets a summary that is in use with a text that may be one, and a tip of its branch."""
+    body, headers = {"text": "Ida keeps the tide tables."}, {"Authorization": f"Bearer {TOKEN}"}
+    headers["Content-Type"] = "application/json"
+    asked = urllib.request.Request(f"{address}{MOUNT}summaries/{summary_id}", json.dumps(body).encode(), headers)
+    asked.method = "PATCH"
+    with urllib.request.urlopen(asked, timeout=30) as response:
+        assert response.status == 200
 
 
 def documented(address):
