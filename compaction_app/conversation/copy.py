@@ -62,7 +62,7 @@ def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | Non
         source = ChatSession.objects.in_database_of(tip).get(pk=tip.session_id)
         kept = {name: getattr(source, name) for name in names(ChatSession, copied=True)}
         copy = ChatSession(copied_from_id=until.pk, **kept)
-        if [one for one in stretches(source, until) if one.session == source and one.head]:
+        if next(stretches(source, until)).head:
             for name in ("continues_id", "continues_session", "numbered_from", "head"):
                 setattr(copy, name, getattr(source, name))
         if owner is None:

@@ -11,7 +11,7 @@ from asgiref.sync import async_to_sync
 from django.db import connections
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage
+from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.testing.server import ScriptedOpenAIServer
 from tests.some import some
 
@@ -88,3 +88,10 @@ def astreamed(tip: ChatMessage, server: ScriptedOpenAIServer, **options: Any) ->
 
 EACH = pytest.mark.parametrize("ask", some([completed, acompleted, streamed, astreamed], completed, astreamed))
 BOTH_STREAMS = pytest.mark.parametrize("drain", [drained, adrained], ids=["stream", "astream"])
+
+
+def say(session: ChatSession, tip: ChatMessage | None, *texts: str) -> list[ChatMessage]:
+    roles = ["user", "assistant"] * len(texts)
+    return chat.append_messages(
+        session, tip, [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
+    )

@@ -17,6 +17,7 @@ from compaction_app.messages.transcript import RECALL_TOOL, count_summary
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.tree.verify import verify_session
 from tests.builders import grow
+from tests.conversation.asking import say
 from tests.fake_summarizer import FakeSummarizer
 from tests.small import anchored_summary, small, tool_call
 
@@ -29,12 +30,6 @@ TAIL = ["Who paints it?", "The keeper does.", "And when?", "In May."]
 @pytest.fixture
 def owner():
     return get_user_model().objects.create_user("ida")
-
-
-def say(session, parent, *texts):
-    roles = ["user", "assistant"] * len(texts)
-    written = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
-    return chat.append_messages(session, parent, written)
 
 
 @pytest.fixture

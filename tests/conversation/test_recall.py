@@ -18,20 +18,13 @@ from compaction_app.conf import get_token_counter
 from compaction_app.exceptions import ConfigurationError, EmptyReply, InvalidMessage
 from compaction_app.memory.words import UNSPACED_SIGN
 from compaction_app.messages.transcript import OPEN_TOOL, RECALL_TOOL, RECALL_TOOLS
-from compaction_app.models import ChatMessage, ChatSession, SearchEntry, sql
+from compaction_app.models import ChatMessage, SearchEntry, sql
 from compaction_app.testing import steps
 from tests.builders import grow
-from tests.conversation.asking import BOTH_STREAMS, EACH, completed, text_of
+from tests.conversation.asking import BOTH_STREAMS, EACH, completed, say, text_of
 from tests.small import anchored_summary, small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
-
-
-def say(session: ChatSession, tip: ChatMessage | None, *texts: str) -> list[ChatMessage]:
-    roles = ["user", "assistant"] * len(texts)
-    return chat.append_messages(
-        session, tip, [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
-    )
 
 
 def found(tip: ChatMessage, query: str, **options: Any) -> list[int]:

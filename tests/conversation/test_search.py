@@ -12,6 +12,7 @@ from compaction_app.conversation import search as searching
 from compaction_app.exceptions import ConfigurationError, InvalidMessage
 from compaction_app.models import SearchEntry
 from tests.builders import grow
+from tests.conversation.asking import say
 from tests.small import anchored_summary, small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
@@ -20,12 +21,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 @pytest.fixture
 def owner():
     return get_user_model().objects.create_user("ida")
-
-
-def say(session, parent, *texts):
-    roles = ["user", "assistant"] * len(texts)
-    written = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
-    return chat.append_messages(session, parent, written)
 
 
 @pytest.fixture
