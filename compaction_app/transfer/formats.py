@@ -27,7 +27,8 @@ from compaction_app.values import Contents, MessageFields, Role
 
 #: A conversation of another format as a document of the OpenAI chat format; None for what is not in this format.
 #: Beside ``messages`` it may have ``id``, ``external_id`` (the session's), ``title``, ``model``, ``system_prompt``,
-#: ``created_at``, ``metadata``, ``settings``, and ``notes``: what was left out, and how often.
+#: ``created_at``, ``metadata``, ``settings``, ``shown`` (the id of the last message of the branch shown last), and
+#: ``notes``: what was left out, and how often.
 FormatReader = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 
 #: Of imported sessions; the conversation's id follows, or a digest of its content.
@@ -65,7 +66,7 @@ class ImportedMessage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conversation:
-    """A session to store: its messages in the order of the file, which is also the order of siblings."""
+    """A session to store: its messages in the order of the file."""
 
     messages: tuple[ImportedMessage, ...]
     title: str = ""
@@ -80,6 +81,8 @@ class Conversation:
     external_id: str = ""
     #: In the file: "line 3".
     place: str = ""
+    #: The last message of the branch that was shown last; None: not known.
+    shown: int | None = None
     #: What was mended or left out, and how often.
     notes: Counter[str] = field(default_factory=Counter)
 
@@ -170,6 +173,7 @@ def conversation_of(document: Mapping[str, Any], *, place: str = "", max_bytes: 
         metadata={**storable(about), **(metadata if isinstance(metadata, dict) else {})},
         settings=settings if isinstance(settings, dict) else {},
         place=place,
+        shown=position.get(_text_id(document.get("shown"))),
         notes=notes,
     )
 

@@ -12,8 +12,10 @@ import json
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,7 @@ _UNKNOWN = 1_000
 _NOT_OF_A_DOCUMENT = (OSError, MemoryError, OperationalError, InterfaceError)
 
 _TITLE_CHARACTERS = 80
+_NO_TIME = datetime.min.replace(tzinfo=UTC)
 _DIGEST_CHARACTERS = 40
 
 
@@ -176,7 +179,7 @@ def checked(conversation: Conversation, max_bytes: int) -> Conversation:
     for message in conversation.messages:
         with at(message.place):
             validate_message(message.fields, columns, max_bytes=max_bytes)
-    system_prompt, messages = _without_opening_system(conversation.messages, conversation.notes)
+    system_prompt, messages, shown = _without_opening_system(conversation)
     # The first words of the first user message.
     asked = (m.fields["content"] for m in messages if m.fields.get("role") == Role.USER)
     title = conversation.title or " ".join(next(asked, "").split())
@@ -205,17 +208,16 @@ def checked(conversation: Conversation, max_bytes: int) -> Conversation:
         title=title,
         system_prompt=system_prompt,
         external_id=named,
+        shown=shown,
     )
 
 
-def _without_opening_system(
-    messages: Sequence[ImportedMessage], notes: Counter[str]
-) -> tuple[str, list[ImportedMessage]]:
+def _without_opening_system(conversation: Conversation) -> tuple[str, list[ImportedMessage], int | None]:
     """Take the opening system message as the conversation's prompt; its replies become the roots.
 
     If several trees open with the same one, it is removed from all; one with another text stays a message.
     """
-    prompt, below = "", children_of(messages)
+    messages, prompt, below = conversation.messages, "", children_of(conversation.messages)
     #: The new position of each parent; None for one that is removed.
     moved: dict[int | None, int | None] = {None: None}
     opening = below.get(None, [])[::-1]
@@ -225,12 +227,13 @@ def _without_opening_system(
         if fields["role"] == Role.SYSTEM and (not fields["content"] or prompt in ("", fields["content"])):
             prompt = prompt or fields["content"]
             if any(fields.get(key) for key in BESIDE_A_TEXT):
-                notes["what is beside the text of a system prompt, left out"] += 1
+                conversation.notes["what is beside the text of a system prompt, left out"] += 1
             moved[index] = None
             opening.extend(reversed(below.get(index, [])))
     kept = [index for index in range(len(messages)) if index not in moved]
     moved |= {index: position for position, index in enumerate(kept)}
-    return prompt, [replace(messages[index], parent=moved[messages[index].parent]) for index in kept]
+    left = [replace(messages[index], parent=moved[messages[index].parent]) for index in kept]
+    return prompt, left, moved[conversation.shown]
 
 
 def _store(conversation: Conversation, owner: Any, sessions: QuerySet[ChatSession]) -> Imported:
@@ -254,17 +257,11 @@ def _store(conversation: Conversation, owner: Any, sessions: QuerySet[ChatSessio
             return Imported(session=session, **counts)
     else:
         session = _begin(conversation, owner, sessions)
-    # Chain by chain, with a stack: a conversation may be deeper than Python can recurse.
-    waiting: list[tuple[ChatMessage | int | None, int]] = [(None, root) for root in reversed(below[None])]
-    while waiting:
-        parent, first = waiting.pop()
-        if ids[first] in known:
-            waiting.extend((known[ids[first]], child) for child in reversed(below.get(first, [])))
-            continue
-        # A message, its first child, that child's first child and so on.
-        chain = [first]
-        while len(chain) < _BATCH and (following := below.get(chain[-1])) and ids[following[0]] not in known:
-            chain.append(following[0])
+    #: The rows and ids of messages that others follow, but for the next of a chain.
+    stored: dict[int | None, ChatMessage | int | None] = {None: None}
+    stored |= {index: known[own] for index, own in enumerate(ids) if own in known}
+    for chain in _chains(conversation, below, stored.keys()):
+        parent = stored[conversation.messages[chain[0]].parent]
         if isinstance(parent, int):
             parent = session.messages.get(pk=parent)
         rows = chat.append_messages(session, parent, [conversation.messages[i].fields for i in chain], lenient=True)
@@ -279,10 +276,39 @@ def _store(conversation: Conversation, owner: Any, sessions: QuerySet[ChatSessio
                 except CompactionError:
                     # Of a call, say, or more of them than the window of this site's model takes.
                     conversation.notes["pins, left out"] += 1
-            # The first child of each message but the last is in the chain. Siblings wait in reverse order.
-            left = below.get(index, [])[0 if index == chain[-1] else 1 :]
-            waiting.extend((row, child) for child in reversed(left))
+            # The next of the chain has its parent already.
+            if len(below.get(index, ())) > (index != chain[-1]):
+                stored[index] = row
     return Imported(session=session, **counts)
+
+
+def _chains(
+    conversation: Conversation, below: Mapping[int | None, Sequence[int]], stored: Container[int | None]
+) -> Iterator[list[int]]:
+    """What is not stored, the oldest first: each message with a reply to it, a reply to that and so on.
+
+    As if the conversation had been held here, so that the newest row is where people go on. With a heap: it may be
+    deeper than Python can recurse.
+    """
+
+    def add(siblings: Iterable[int], when: tuple[bool, datetime]) -> None:
+        for index in siblings:
+            date = conversation.messages[index].fields.get("created_at") or _NO_TIME
+            heappush(waiting, (max(when, (index == conversation.shown, date)), index))
+
+    waiting: list[tuple[tuple[bool, datetime], int]] = []
+    add(below[None], (False, _NO_TIME))
+    chain: list[int] = []
+    while waiting:
+        when, index = heappop(waiting)
+        add(below.get(index, ()), when)
+        if chain and (index in stored or conversation.messages[index].parent != chain[-1] or len(chain) == _BATCH):
+            yield chain
+            chain = []
+        if index not in stored:
+            chain.append(index)
+    if chain:
+        yield chain
 
 
 def _begin(conversation: Conversation, owner: Any, sessions: QuerySet[ChatSession]) -> ChatSession:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,15 @@ def stored(*documents: Any) -> list[importing.Imported]:
 
 
 def drawn(session: ChatSession) -> list[str]:
-    """A line a message, indented by its depth: the role's first letter, the text, the calls and what they answer."""
-    lines = []
-    for row in session.messages.filter(kind="message").order_by("id"):
+    """A line a message, below its parent: the role's first letter, the text, the calls and what they answer."""
+    lines: list[str] = []
+    below: dict[int | None, list[ChatMessage]] = defaultdict(list)
+    for row in session.messages.filter(kind="message").order_by("-sib_order"):
+        below[row.parent_id].append(row)
+    waiting = below[None]
+    while waiting:
+        row = waiting.pop()
+        waiting += below[row.pk]
         called = [f"{call['function']['name']}({call['function']['arguments']})" for call in row.tool_calls or ()]
         named = [f"<{one['name']}>" for one in row.attachments or ()]
         words = [row.role[0], row.content, *called, *named, f"~{row.reasoning}" if row.reasoning else ""]

@@ -176,9 +176,21 @@ class TestOpenAIFormat:
             user("on", **{own: 3, parent: "1"}),
         ]
         session = imported(json_file({"messages": messages}))
-        assert texts(session) == [(None, "q"), ("q", "a"), ("a", "on"), ("q", "b")]
+        assert texts(session) == [(None, "q"), ("q", "a"), ("q", "b"), ("a", "on")]
         message = ChatMessage.objects.get(content="a")
         assert (message.external_id, message.metadata) == ("1", {"askId": "q"})
+
+    @pytest.mark.parametrize(("shown", "newest"), [(None, "later"), ("e", "early"), ("gone", "later")])
+    def test_the_newest_row_is_where_people_went_on(self, json_file, shown, newest):
+        """A fork of the third of March stood last in the file, and was opened though people went on at another."""
+        messages = [
+            user("q", id="q", parent=None, created_at="2026-03-01"),
+            assistant("a", id="a", parent="q", created_at="2026-03-01"),
+            user("later", id="l", parent="a", created_at="2026-03-14"),
+            user("early", id="e", parent="a", created_at="2026-03-03"),
+        ]
+        session = imported(json_file({"messages": messages, "shown": shown}))
+        assert texts(session)[-1] == ("a", newest)
 
     def test_what_other_clients_wrote_is_read_as_in_append_messages(self, json_file):
         results = [{"type": "tool_result", "tool_use_id": f"t{n}", "content": f"reef {n}"} for n in (1, 2)]

@@ -81,6 +81,7 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         "settings": ours.get("settings"),
         "metadata": {"chatgpt": document.kept("conversation_id") | document.rest()},
         "messages": list(messages.values()),
+        "shown": document.given.get("current_node"),
         "notes": rows.done(document),
     }
 

@@ -43,6 +43,7 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         # The summary of the conversation, too.
         "metadata": {"claude": document.kept("uuid") | document.rest()},
         "messages": messages,
+        "shown": document.given.get("current_leaf_message_uuid"),
         "notes": rows.done(document),
     }
 

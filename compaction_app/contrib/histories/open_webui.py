@@ -81,6 +81,7 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
             | chat.rest()
         },
         "messages": messages,
+        "shown": history.get("currentId"),
         "notes": rows.done(document),
     }
 
