@@ -105,9 +105,13 @@ class RecordList(ChangeList):
     def narrowing(self) -> list[str]:
         """What a link of another page narrowed the list to: Django's filters do not show it."""
         named = {name: self.params[name] for name in self.model_admin.narrowed_by if self.params.get(name)}
-        if "session" in named and self.result_list:
-            # Its title comes with the rows.
-            named["session"] = self.links.session(self.result_list[0].session)
+        if self.result_list:
+            # Title and name come with the rows.
+            first = self.result_list[0]
+            if "session" in named:
+                named["session"] = self.links.session(first.session)
+            if "owner" in named:
+                named["owner"] = first.owner
         return [format_html("{} {}", words(name), value) for name, value in named.items()]
 
 

@@ -33,6 +33,7 @@ from compaction_app.admin.messages import of_kind
 from compaction_app.conf import Mode
 from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.conversation.erase import continued_in
+from compaction_app.conversation.search import sessions_with
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.models.database import erasures_of, lock_session
@@ -44,6 +45,8 @@ from compaction_app.values import OPEN_RUN_STATUSES, Budget, Kind, RunStatus
 OLDER_THAN = "before"
 #: The newest sessions, which are searched by title.
 TITLES = 10_000
+#: Words of a search; more are left out.
+_MOST_TERMS = 8
 #: Characters of a system prompt that are counted: a list of fifty may have megabytes of them.
 MOST_PROMPT = 20_000
 
@@ -96,6 +99,12 @@ def _last_compaction(links: Links, run: CompactionRun | None) -> str:
     return display.joined(filter(None, (label, reason, when if run.finished_at else "")), " ")
 
 
+def _owner(links: Links, session: ChatSession) -> str:
+    """With the way to the owner's sessions alone."""
+    name = display.line(str(session.owner or ""), 20)
+    return links.to_list("chatsession", name, owner=session.owner_id) if session.owner_id else name
+
+
 class ChatSessionForm(forms.ModelForm):  # type: ignore[type-arg]  # subscripting it works for type checkers only
     class Meta:
         model = ChatSession
@@ -134,9 +143,10 @@ class ChatSessionAdmin(records.RecordAdmin):
     list_select_related = ("owner",)
     ordering = ("-updated_at", "-id")
     list_filter = (("updated_at", admin.DateFieldListFilter),)
+    narrowed_by = ("owner",)
     search_help_text = gettext_lazy(
-        "Part of a title or of an owner's name, among the newest 10,000 sessions; whole session ids, external ids or "
-        "names of owners."
+        "All words, each in the title, the first message, the owner's name or a message of the newest conversations; "
+        "or whole ids of sessions."
     )
 
     class Media:
@@ -148,7 +158,7 @@ class ChatSessionAdmin(records.RecordAdmin):
             column("session", _("session"), lambda session: display.line(links.name(session), 48)),
             column("branch", _("newest branch"), _newest_branch),
             *([last] if links.may_view("compactionrun") else []),
-            column("owner", _("owner"), lambda session: display.line(str(session.owner or ""), 20)),
+            column("owner", _("owner"), lambda session: _owner(links, session)),
             *links.columns(ChatSession, "updated_at"),
         )
 
@@ -167,23 +177,36 @@ class ChatSessionAdmin(records.RecordAdmin):
         )
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
-        """Also by title and owner, among the newest sessions only: a search never reads the whole table."""
-        newest = ChatSession.objects.order_by(*self.ordering).values("pk")[:TITLES]
-        owner = {f"owner__{get_user_model().USERNAME_FIELD}__icontains": text}
-        # A query of its own: joined, owners would be compared row by row.
-        named = ChatSession.objects.filter(Q(title__icontains=text) | Q(**owner), pk__in=newest).values("pk")
-        return [*super().search_conditions(request, text), *([Q(pk__in=named)] if text else [])]
+        """Any of some ids; of other words all, each in the title, the first message, the owner's name or, for those who
+        may view messages, in what is searched of them. A search never reads the whole table."""
+        terms = list(dict.fromkeys(text.replace(",", " ").split()))[:_MOST_TERMS]
+        if all(map(records.as_uuid, terms)):
+            return [Q(pk__in=terms)] if terms else []
+        may_read = self.links(request).may_view("chatmessage")
+        said = sessions_with(terms) if may_read else [set[Any]() for _ in terms]
+        matching = [self._named(term, may_read) | session_ids for term, session_ids in zip(terms, said, strict=True)]
+        return [Q(pk__in=set.intersection(*matching))]
 
-    def search_for(self, request: HttpRequest, term: str) -> Q | None:
-        session_id = records.as_uuid(term)
-        if session_id:
-            return Q(pk=session_id)
-        # The second condition is the one that the partial index on external ids has.
-        found = Q(external_id=term) & ~Q(external_id="")
+    def _named(self, term: str, may_read: bool) -> set[Any]:
+        """The newest sessions with a word in title or owner, or how they begin; and any with such an id or owner."""
+        newest = ChatSession.objects.order_by(*self.ordering).values("pk")[:TITLES]
         user_model: Any = get_user_model()
-        # Queried first: joined, owners and external ids would be compared row by row.
-        owner = user_model._default_manager.filter(**{user_model.USERNAME_FIELD: term}).values_list("pk", flat=True)
-        return found | Q(owner__in=list(owner[:1]))
+        owner = user_model.USERNAME_FIELD
+        # Queried first: joined, owners would be compared row by row.
+        own = user_model._default_manager.filter(**{owner: term}).values_list("pk", flat=True)[:1]
+        # The second condition is the one that the partial index on external ids has.
+        given = Q(external_id=term) & ~Q(external_id="") | Q(owner__in=list(own))
+        if session_id := records.as_uuid(term):
+            given |= Q(pk=session_id)
+        begun = Q(title__icontains=term) | Q(**{f"owner__{owner}__icontains": term})
+        if may_read:
+            first = ChatMessage.objects.filter(parent=None, session__in=newest, content__icontains=term)
+            begun |= Q(pk__in=first.values("session"))
+        ids = [
+            rows.values_list("pk", flat=True)[:TITLES]
+            for rows in (ChatSession.objects.filter(given), ChatSession.objects.filter(begun, pk__in=newest))
+        ]
+        return {pk for some in ids for pk in some}
 
     def sections(self, links: Links, obj: ChatSession) -> records.Sections:
         erased, facts = (_("redactions and deletions"), number(obj.erasures)), partial(links.facts, obj)

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 
 from compaction_app import chat
 from tests.admin.pages import listed, page_of, queries_of, url
@@ -82,6 +83,46 @@ def test_a_search_that_reads_no_texts_says_so(viewer):
     assert NOT_SEARCHED in page
     for query in ({}, {"q": f"{node.pk}, 12"}, {"q": "insulin", "session": node.session_id}):
         assert NOT_SEARCHED not in viewer.get(url("chatmessage_changelist", **query)).text, query
+
+
+def test_a_further_word_only_narrows_sessions_and_one_search_finds_the_chat_about_the_tanker(viewer):
+    """ "demo xyz" found all sessions of demo, and two words of one title none where another stood between them."""
+    demo, other = (get_user_model().objects.create_user(name) for name in ("demo", "other"))
+    titled = start_session(owner=demo, title="Berths at the summer regatta", external_id="crm-7")
+    said = start_session(owner=demo)
+    nodes = chain(said, 4)
+    chat.append_message(said, nodes[-1], role="user", content="When does the Tanker leave?")
+    theirs = start_session(owner=other, title="Tanker")
+    for query, found in {
+        "Berths regatta": [titled],
+        "regatta demo": [titled],
+        "demo xyz": [],
+        "demo": [said, titled],
+        "tanker": [theirs, said],
+        "tanker demo": [said],
+        "leave tanker": [said],
+        nodes[0].content: [said],
+        "crm-7": [titled],
+        f"{titled.pk}, {theirs.pk}": [theirs, titled],
+        f"{titled.pk} tanker": [],
+    }.items():
+        shown = listed(viewer, "chatsession", q=query)
+        assert sorted(shown) == sorted(one.pk for one in found), query
+    page = viewer.get(url("chatsession_changelist"))
+    assert url("chatsession_changelist", owner=demo.pk) in page.text
+    narrowed = viewer.get(url("chatsession_changelist", owner=demo.pk))
+    assert {one.pk for one in narrowed.context["cl"].result_list} == {titled.pk, said.pk}
+    assert "Only owner demo" in " ".join(narrowed.text.split())
+
+
+def test_who_may_not_read_messages_finds_no_session_by_what_they_say(client):
+    session = start_session(title="Regatta")
+    chat.append_message(session, role="user", content="When does the tanker leave?")
+    staff = get_user_model().objects.create_user("staff", is_staff=True)
+    staff.user_permissions.add(Permission.objects.get(codename="view_chatsession"))
+    client.force_login(staff)
+    assert listed(client, "chatsession", q="tanker") == []
+    assert listed(client, "chatsession", q="regatta") == [session.pk]
 
 
 @pytest.mark.parametrize("text", ["insulin", 'she said "no" in C:\\temp\tfor 100 %_ of كلمة المرور and 🜁'])
