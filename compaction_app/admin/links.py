@@ -89,7 +89,8 @@ class Links:
             if not name and self.may_view("chatmessage"):
                 read_first_words([obj])
                 name = vars(obj)["first_words"]
-        return name or str(obj)
+        name = name or str(obj)
+        return _("Copy of {}").format(name) if isinstance(obj, ChatSession) and obj.copied_from_id else name
 
     def facts(self, obj: Any, *entries: str | tuple[Any, str]) -> list[tuple[Any, str]]:
         """Labels and values of a record's page: a field by its name, or both as given. What is empty is left out."""

@@ -8,8 +8,10 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models.functions import TruncDate
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
@@ -41,18 +43,28 @@ _FAILS_AGAIN = gettext_lazy("A retry fails again until the cause is mended.")
 
 
 class RunList(records.RecordList):
-    def totals(self) -> Any:
-        """Of the newest :data:`MOST_RUNS` runs that are listed, on all pages together. One query."""
-        newest = self.queryset.select_related(None).values("status", "input_tokens", "output_tokens", "cost")
-        return newest[:MOST_RUNS].aggregate(
-            runs=Count("status"),
-            failed=Count("status", filter=Q(status=RunStatus.FAILED)),
-            read=Sum("input_tokens", default=0),
-            written=Sum("output_tokens", default=0),
-            # Named "cost" it would shadow the column.
-            spent=Sum("cost"),
-            unpriced=Count("status", filter=Q(cost__isnull=True, input_tokens__isnull=False)),
+    @cached_property
+    def days(self) -> list[Any]:
+        """What each day's runs used, newest first: of the newest :data:`MOST_RUNS` that are listed, on all pages
+        together. One query."""
+        newest = self.queryset.select_related(None).values("pk")[:MOST_RUNS]
+        rows = CompactionRun.objects.filter(pk__in=newest).values(day=TruncDate("created_at")).order_by("-day")
+        return list(
+            rows.annotate(
+                runs=Count("pk"),
+                failed=Count("pk", filter=Q(status=RunStatus.FAILED)),
+                read=Sum("input_tokens", default=0),
+                written=Sum("output_tokens", default=0),
+                # The count first: named "cost" the sum would shadow the column.
+                unpriced=Count("pk", filter=Q(cost__isnull=True, input_tokens__isnull=False)),
+                spent=Sum("cost"),
+            )
         )
+
+    def totals(self) -> dict[str, Any]:
+        counts = ("runs", "failed", "read", "written", "unpriced")
+        costs = [day["spent"] for day in self.days if day["spent"] is not None]
+        return {name: sum(day[name] for day in self.days) for name in counts} | {"spent": sum(costs) if costs else None}
 
 
 @admin.register(CompactionRun)
@@ -69,7 +81,11 @@ class CompactionRunAdmin(records.RecordAdmin):
 
         def asked(run: CompactionRun) -> str:
             model = [display.line(run.summarizer_model, SHORT_NAME)] if run.summarizer_model else []
-            cost = [] if run.cost is None else [_("cost {}").format(display.money(run.cost))]
+            cost = []
+            if run.cost is not None:
+                # Else a phone breaks it within the number.
+                said = _("cost {}").format(display.money(run.cost))
+                cost = [format_html('<span class="compaction-when">{}</span>', said)]
             return _with_note(run.get_trigger_display(), display.joined([*model, *cost]))
 
         return (

@@ -34,11 +34,16 @@ def test_one_line_counts_what_the_date_and_the_filters_leave(viewer, tip):
     run_at(tip, input_tokens=7, created_at=NOON)
     run_at(tip, created_at=NOON - timedelta(days=400))
     for query, found in (
-        ({"created_at__year": "2026"}, (3, 1, 1507, 15, Decimal("0.0225"), 1)),
-        ({"status__exact": "failed"}, (2, 2, 7, 0, None, 1)),
-        ({"status__exact": "running"}, (0, 0, 0, 0, None, 0)),
+        ({"created_at__year": "2026"}, (3, 1, 1507, 15, 1, Decimal("0.0225"))),
+        ({"status__exact": "failed"}, (2, 2, 7, 0, 1, None)),
+        ({"status__exact": "running"}, (0, 0, 0, 0, 0, None)),
     ):
         assert tuple(runs_page(viewer, **query).context["cl"].totals().values()) == found
+    days = runs_page(viewer).context["cl"].days
+    assert [(day["day"], day["runs"], day["spent"]) for day in days] == [
+        (NOON.date(), 3, Decimal("0.0225")),
+        ((NOON - timedelta(days=400)).date(), 1, None),
+    ]
 
 
 def page_text(client, run):
