@@ -49,6 +49,8 @@ _MOST_NAMED = 50
 _MOST_HITS = 100
 #: In an address: "now" for what would be sent now, where what was sent is shown otherwise.
 SENT = "sent"
+#: In an address: the summary that one is compared with.
+COMPARED = "with"
 #: Texts that have an address of their own, by their name in it.
 _TEXTS = [name for name in names(ChatMessage, listed=False) if name != "ledger"]
 KIND_WORDS = {Kind.MESSAGE: gettext_lazy("Messages"), Kind.SUMMARY: gettext_lazy("Summaries")}
@@ -309,7 +311,7 @@ class ChatMessageAdmin(ErasingAdmin):
         if obj.is_summary:
             # Before the sections are made, which read them too.
             prefetch_related_objects([obj], *summaries.OF_PAGE)
-            summary = summaries.page_of(obj)
+            summary = summaries.page_of(obj, records.as_id(links.request.GET.get(COMPARED, "")))
             return {"title": _("Summary"), "summary": summary, "events": summary["events"], **back}
         then = context_then(obj)
         return {

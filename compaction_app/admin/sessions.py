@@ -16,9 +16,10 @@ from django import forms
 from django.contrib import admin
 from django.contrib.admin.widgets import AdminTextareaWidget, AdminTextInputWidget
 from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
 from django.db.models import BigIntegerField, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Left
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -32,6 +33,7 @@ from compaction_app.admin.links import Links
 from compaction_app.admin.messages import of_kind
 from compaction_app.conf import Mode
 from compaction_app.context.reading import ResolvedRequest, resolve_request
+from compaction_app.contrib import histories
 from compaction_app.conversation.erase import continued_in
 from compaction_app.conversation.search import sessions_with
 from compaction_app.exceptions import CompactionError, MessageNotFound
@@ -207,6 +209,22 @@ class ChatSessionAdmin(records.RecordAdmin):
             for rows in (ChatSession.objects.filter(given), ChatSession.objects.filter(begun, pk__in=newest))
         ]
         return {pk for some in ids for pk in some}
+
+    def tools(self, links: Links, obj: ChatSession) -> dict[str, str]:
+        forms = {"openai": _("Export"), "chatgpt": _("Export for ChatGPT's readers")}
+        may_read = links.may_view("chatmessage")
+        return {name: links.url("chatsession_export", obj.pk, form) for form, name in forms.items() if may_read}
+
+    def get_urls(self) -> list[Any]:
+        return [self.page("<uuid:pk>/export/<str:form>/", self.export_view), *super().get_urls()]
+
+    def export_view(self, request: HttpRequest, links: Links, obj: ChatSession, form: str) -> HttpResponse:
+        if not links.may_view("chatmessage"):
+            raise PermissionDenied
+        if form not in histories.WRITERS:
+            raise Http404("There is no such form.")
+        headers = {"Content-Disposition": f'attachment; filename="{obj.pk}.json"', "Cache-Control": "private, no-store"}
+        return HttpResponse(histories.exported(obj, form), content_type="application/json", headers=headers)
 
     def sections(self, links: Links, obj: ChatSession) -> records.Sections:
         erased, facts = (_("redactions and deletions"), number(obj.erasures)), partial(links.facts, obj)

@@ -111,8 +111,11 @@ def generations_of(summary: ChatMessage) -> list[tuple[int, ChatMessage, Compact
     return [(level, summaries[pk], runs.get(pk)) for level, pk in sorted((levels[pk], pk) for pk in summaries)]
 
 
-def page_of(summary: ChatMessage) -> dict[str, Any]:
-    """Everything below the fields. The summary comes with its cutoff and its anchor."""
+def page_of(summary: ChatMessage, other: int | None = None) -> dict[str, Any]:
+    """Everything below the fields. The summary comes with its cutoff and its anchor.
+
+    ``other``: of its generations the one that it is compared with; None: the one that it was built on.
+    """
     generations, run = generations_of(summary), run_of(summary)
     base = next((found for level, found, _run in generations if level == -1), None)
     # A constraint says that a summary has both.
@@ -120,8 +123,10 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
     of_base = base.last_summarized_message if base else None
     new_from = of_base.depth + 1 if of_base else 1
     new = contexts.stretch(cutoff, first=new_from, last=cutoff.depth) if run else None
-    texts = ChatMessage.objects.in_database_of(summary).filter(pk=base and base.pk).only("content", "ledger")
-    before = texts.first()
+    compared = next((found for _level, found, _run in generations if found.pk == other), base)
+    texts = ChatMessage.objects.in_database_of(summary).filter(pk=compared and compared.pk).only("content", "ledger")
+    # The earlier one first, whichever page this is.
+    pair = sorted([*texts, summary], key=lambda one: one.pk)
     return {
         "events": run.events.order_by("id") if run else [],
         "covered": cutoff.depth,
@@ -132,8 +137,8 @@ def page_of(summary: ChatMessage) -> dict[str, Any]:
         "tail": anchor.depth - cutoff.depth,
         "tail_tokens": anchor.path_tokens - cutoff.path_tokens,
         "generations": generations,
-        "base": base,
-        "changed": difference(before.text, summary.text) if before and before.text and summary.text else [],
+        "compared": compared,
+        "changed": difference(*(one.text for one in pair)) if len(pair) == 2 and all(one.text for one in pair) else [],
         "most_lines": MOST_LINES,
         "ledger": entries_of(summary.ledger),
         # Where it is the text, it is shown already.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.db import IntegrityError
@@ -39,6 +39,7 @@ from compaction_app.api.schemas import (
     page,
     parse_cursor,
 )
+from compaction_app.contrib import histories
 from compaction_app.conversation.append import start_session
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.models.columns import lean
@@ -130,6 +131,15 @@ def list_sessions(request: HttpRequest, limit: Limit, cursor: SessionCursor) -> 
 @operation(router, "GET", "/sessions/{uuid:session_id}", {200: SessionOut})
 def get_session(request: HttpRequest, session_id: UUID) -> ChatSession:
     return find_session(request, session_id, Action.VIEW)
+
+
+@operation(router, "GET", "/sessions/{uuid:session_id}/export", {200: JsonObject}, "throttled")
+def export_session(request: HttpRequest, session_id: UUID, form: Literal["openai", "chatgpt"] = "openai") -> Any:
+    """All branches, without summaries: in the OpenAI chat format, with `id` and `parent` of each message, or as ChatGPT
+    exports a conversation. `import_chats` reads both."""
+    session = find_session(request, session_id, Action.READ)
+    count_against_throttle(request)
+    return histories.WRITERS[form](histories.document_of(session))
 
 
 @operation(router, "PATCH", "/sessions/{uuid:session_id}", {200: SessionOut}, "duplicate invalid_message")

@@ -12,6 +12,7 @@ urlpatterns = [
     path("<uuid:session_id>/", views.session, name="session"),
     path("<uuid:session_id>/messages", views.post_message, name="post"),
     path("<uuid:session_id>/rename", views.rename, name="rename"),
+    path("<uuid:session_id>/export", views.export, name="export"),
     path("<uuid:session_id>/delete", views.delete, name="delete"),
     path("<uuid:session_id>/m/<int:message_id>/", views.branch, name="branch"),
     path("<uuid:session_id>/m/<int:message_id>/text", views.text, name="text"),

@@ -28,6 +28,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from compaction_app import chat
 from compaction_app.compaction.leases import is_under_way
 from compaction_app.conf import Mode, get_settings
+from compaction_app.contrib.histories import exported
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.spending import find_overspending
@@ -178,6 +179,15 @@ def delete(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     chat.delete_session(found)
     messages.success(request, "The conversation is deleted.")
     return redirect("chat:sessions")
+
+
+@require_safe
+@login_required
+def export(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
+    """All branches as a file, in the OpenAI chat format."""
+    found = _own_session(request, session_id)
+    named = {"Content-Disposition": f'attachment; filename="{found.pk}.json"'}
+    return guard(HttpResponse(exported(found), content_type="application/json", headers=named))
 
 
 # -- A branch ---------------------------------------------------------------------------------------------

@@ -5,11 +5,14 @@ import re
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.utils import timezone
 
 from compaction_app import chat
 from compaction_app.admin import sessions
+from compaction_app.contrib import histories
 from compaction_app.models import ChatSession, CompactionEvent
+from compaction_app.transfer import importing
 from tests.admin.pages import branches_of, figures_of, listed, log_in, page_of, url
 from tests.admin.records import conversation, forked, run_at, words
 from tests.trees import chain, start_session
@@ -142,3 +145,22 @@ def test_where_compaction_is_off_both_pages_say_so_and_leave_away_what_does_not_
         page = operator.get(page_of(record)).text
         assert "Compaction is off in this session (MODE)" in page
         assert not {"Threshold", "Target"} & set(figures_of(page))
+
+
+def test_a_conversation_is_exported_as_it_is_imported(viewer, client):
+    session = start_session(title="Harbour")
+    nodes = chain(session, 3)
+    page = viewer.get(page_of(session)).text
+    for form in ("openai", "chatgpt"):
+        address = url("chatsession_export", session.pk, form)
+        assert address in page
+        answer = viewer.get(address)
+        assert answer["Content-Disposition"] == f'attachment; filename="{session.pk}.json"'
+        [read] = importing.read([("file", answer.json())], histories.READERS)
+        assert [one.fields["content"] for one in read.messages] == [node.content for node in nodes]
+    assert viewer.get(url("chatsession_export", session.pk, "pdf")).status_code == 404
+    staff = get_user_model().objects.create_user("support", is_staff=True)
+    staff.user_permissions.add(Permission.objects.get(codename="view_chatsession"))
+    client.force_login(staff)
+    assert client.get(url("chatsession_export", session.pk, "openai")).status_code == 403
+    assert url("chatsession_export", session.pk, "openai") not in client.get(page_of(session)).text

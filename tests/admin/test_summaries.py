@@ -74,6 +74,23 @@ def test_what_changed_is_told_by_lines_to_eyes_and_ears_and_stays_text(viewer, t
     assert shown(viewer, second).changed[-1] == ("same", "Anna likes green.")
 
 
+def test_any_two_of_its_generations_are_compared_the_earlier_first(viewer, three):
+    _, (first, second, third) = three
+    for row, text in ((first, "one"), (second, "two"), (third, "three")):
+        ChatMessage.objects.filter(pk=row.pk).update(content=text)
+    for of, other, lines in (
+        (third, None, ["-two", "+three"]),
+        (third, first.pk, ["-one", "+three"]),
+        (first, third.pk, ["-one", "+three"]),
+        (third, 10**9, ["-two", "+three"]),
+    ):
+        page = viewer.get(page_of(of), {"with": other} if other else {})
+        signs = {"removed": "-", "added": "+"}
+        changed = page.context["summary"]["changed"]
+        assert [signs[change] + line for change, line in changed if change in signs] == lines
+        assert f"with={second.pk}" in page.text
+
+
 def test_of_a_long_text_the_lines_around_a_change_are_shown_and_each_entry_of_a_ledger_is_a_line():
     same = "".join(f"Line {n}.\n" for n in range(400))
     found = summaries.difference(same + "old\n" + same, same + "new\n" + same)

@@ -10,6 +10,7 @@ ROWS = {
     "GET sessions/{session_id}": (None, 200, Action.VIEW),
     "PATCH sessions/{session_id}": ({"title": "Winds"}, 200, Action.CHANGE),
     "DELETE sessions/{session_id}": (None, 204, Action.DELETE),
+    "GET sessions/{session_id}/export": (None, 200, Action.READ),
     "POST sessions/{session_id}/messages": ({"role": "user", "content": "x"}, 201, Action.APPEND),
     "GET sessions/{session_id}/tree": (None, 200, Action.READ),
     "POST sessions/{session_id}/compact": ({"wait": False, "instructions": "again"}, 202, Action.COMPACT),

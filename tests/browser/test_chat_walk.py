@@ -332,11 +332,11 @@ def test_on_a_phone_the_list_is_folded_and_all_of_it_is_there(open_page, marit):
     side.get_by_role("searchbox").fill("berth 41")
     side.get_by_text("lies at berth 40 berth 41").wait_for()
     follow(side, re.compile("^Lighthouse"))
-    page.get_by_role("button", name="Rename or delete").tap()
+    page.get_by_role("button", name="Rename, download or delete").tap()
     page.get_by_role("textbox", name="Title", exact=True).fill("Harbour")
     press(page, "Rename")
     assert page.get_by_role("heading", name="Harbour").is_visible()
-    page.get_by_role("button", name="Rename or delete").tap()
+    page.get_by_role("button", name="Rename, download or delete").tap()
     follow(page, "Delete…")
     press(page, "Delete")
     assert list(ChatSession.objects.values_list("title", flat=True)) == ["The cellar"]

@@ -8,6 +8,7 @@ conversation.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -29,6 +30,11 @@ WRITERS: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "openai": lambda document: document,
     "chatgpt": chatgpt.write,
 }
+
+
+def exported(session: ChatSession, form: str = "openai") -> str:
+    """A conversation as JSON in a form of :data:`WRITERS`, on one line, as :func:`read` reads it back."""
+    return json.dumps(WRITERS[form](document_of(session)), ensure_ascii=False)
 
 
 def document_of(session: ChatSession) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from argparse import ArgumentParser
@@ -16,7 +15,7 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand
 
-from compaction_app.contrib.histories import WRITERS, document_of
+from compaction_app.contrib.histories import WRITERS, exported
 from compaction_app.management.console import WrongCall, add_database, user_named
 from compaction_app.models import ChatSession
 from compaction_app.transfer.bundles import private
@@ -56,15 +55,15 @@ class Command(BaseCommand):
             sessions = sessions.filter(pk__in=chosen)
             if missing := chosen - set(sessions.values_list("pk", flat=True)):
                 raise WrongCall(f"There is no session {', '.join(map(str, missing))}.")
-        form, out = WRITERS[options["format"]], options["out"]
-        begin, between, end = ("[\n", ",\n", "\n]\n") if options["format"] == "chatgpt" else ("", "\n", "\n")
+        form, out = options["format"], options["out"]
+        begin, between, end = ("[\n", ",\n", "\n]\n") if form == "chatgpt" else ("", "\n", "\n")
         try:
             with _new_file(out) if out else nullcontext(self.stdout) as file:
                 self.stdout.ending = ""
                 file.write(begin)
                 for number, session in enumerate(sessions.iterator(chunk_size=100)):
                     file.write(between if number else "")
-                    file.write(json.dumps(form(document_of(session)), ensure_ascii=False))
+                    file.write(exported(session, form))
                 file.write(end)
         except BrokenPipeError:
             # As with ``head``. Python flushes once more when it ends.

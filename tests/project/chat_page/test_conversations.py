@@ -33,6 +33,12 @@ class TestConversations:
         answer = browser.get(reverse("chat:sessions"), {"page": page})
         assert answer.status_code == (200 if page.endswith("1") else 404)
 
+    def test_one_is_downloaded_with_all_its_messages(self, browser, session):
+        tip = grow(session, 3)
+        answer = browser.get(url("export", session))
+        assert answer["Content-Disposition"].startswith("attachment")
+        assert answer.json()["messages"][-1]["content"] == tip.content
+
     def test_one_is_renamed_and_deleted(self, browser, session):
         browser.post(url("rename", session), {"title": "Harbour"})
         assert "Harbour" in text_of(browser.get(url("delete", session)))

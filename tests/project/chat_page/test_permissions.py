@@ -18,6 +18,7 @@ def addresses(session, message):
     return [
         (url("session", session), False),
         (url("delete", session), False),
+        (url("export", session), False),
         (url("rename", session), True),
         (url("branch", session, message), False),
         (url("text", session, message), False),
@@ -50,7 +51,7 @@ class TestPermissions:
         """The ids of messages count up, so that anyone can guess one."""
         secret = grow(session, 1, content="A secret ")
         own = chat.start_session(owner=get_user_model().objects.get(username="stranger"))
-        for address, posted in addresses(own, secret)[3:]:
+        for address, posted in addresses(own, secret)[4:]:
             data = {"content": "x", "parent": secret.pk}
             response = stranger.post(address, data) if posted else stranger.get(address)
             assert response.status_code == 404, address
