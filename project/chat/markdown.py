@@ -16,7 +16,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
+from markdown_it.rules_block import StateBlock, reference
 from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 _DIRECTED = ("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "th", "td")
@@ -70,10 +72,52 @@ def _link_picture(self: RendererHTML, tokens: Sequence[Token], at: int, options:
     return format_html('<a href="{}">{}</a>', address, tokens[at].content or address)
 
 
+#: Formulas, which stay as they are written: backslashes in them are no escapes, and signs no emphasis.
+_FORMULA = re.compile(
+    r"\\\((?:(?!\n\n).){1,2000}?\\\)|\\\[(?:(?!\n\n).){1,2000}?\\\]|\$\$(?:(?!\n\n).){1,2000}?\$\$"
+    r"|(?<![\d$])\$(?=[^\s$])[^$\n]{0,500}[^\s\\$]\$(?!\d)",
+    re.DOTALL,
+)
+
+
+def _keep_formula(state: StateInline, silent: bool) -> bool:
+    found = _FORMULA.match(state.src, state.pos)
+    if found is None:
+        return False
+    if not silent:
+        state.pending += found[0]
+    state.pos = found.end()
+    return True
+
+
+def _keep_formula_lines(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A formula of its own lines is a paragraph, whatever its lines begin with."""
+    begin = state.bMarks[start] + state.tShift[start]
+    found = _FORMULA.match(state.src, begin)
+    lines = next((n for n in range(start, end) if found and found.end() == state.eMarks[n]), None)
+    if found is None or lines is None or silent:
+        return False
+    state.push("paragraph_open", "p", 1)
+    inline = state.push("inline", "", 0)
+    inline.content, inline.children, inline.map = found[0], [], [start, lines + 1]
+    state.push("paragraph_close", "p", -1)
+    state.line = lines + 1
+    return True
+
+
+def _reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A footnote is no address of a link: it stays as it is written."""
+    is_footnote = state.src.startswith("[^", state.bMarks[start] + state.tShift[start])
+    return not is_footnote and reference(state, start, end, silent)
+
+
 _PARSER = MarkdownIt("commonmark", {"html": False, "breaks": True, "linkify": True})
 _PARSER.enable(["table", "strikethrough"])
 _PARSER.inline.ruler.enable("linkify")
 _PARSER.linkify = _Addresses()
+_PARSER.inline.ruler.before("escape", "formula", _keep_formula)
+_PARSER.block.ruler.before("fence", "formula", _keep_formula_lines)
+_PARSER.block.ruler.at("reference", _reference)
 _PARSER.core.ruler.push("fit_page", _fit_page)
 _PARSER.add_render_rule("image", _link_picture)
 # A wide table scrolls in its own box.

@@ -9,6 +9,7 @@ app_name = "chat"
 urlpatterns = [
     path("", views.sessions, name="sessions"),
     path("new", views.new_session, name="new"),
+    path("rendered", views.rendered, name="rendered"),
     path("<uuid:session_id>/", views.session, name="session"),
     path("<uuid:session_id>/messages", views.post_message, name="post"),
     path("<uuid:session_id>/rename", views.rename, name="rename"),

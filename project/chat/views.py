@@ -33,7 +33,7 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.spending import find_overspending
 from compaction_app.values import Role
-from project.chat import commands, reading, turns, uploads
+from project.chat import commands, markdown, reading, turns, uploads
 from project.chat.forms import EditForm, MessageForm, NewForm, TitleForm
 from project.chat.shown import PAGE_SIZE
 
@@ -152,6 +152,13 @@ def new_session(request: HttpRequest) -> HttpResponse:
         form.add_error("content", turns.words_for(error)[0])
         return _new_page(request, form, status=REFUSED)
     return _answer(request, started, message)
+
+
+@posted
+@login_required
+def rendered(request: HttpRequest) -> HttpResponse:
+    """A reply that is still coming, as the page will show it."""
+    return guard(HttpResponse(markdown.render.__wrapped__(request.POST.get("text", "")[: reading.SHOWN_CHARACTERS])))
 
 
 @posted

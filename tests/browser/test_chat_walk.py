@@ -37,7 +37,7 @@ def gate(endpoint) -> Any:
         event.wait(30)
         stream_of(" **stormy** night.", usage={})(exchange)
 
-    endpoint.script(default=stream_of("It was a dark and", then=rest))
+    endpoint.script(default=stream_of("It was *a dark* and", then=rest))
     yield event
     event.set()
 
@@ -107,12 +107,12 @@ def test_a_person_signs_in_writes_edits_asks_again_and_goes_between_variants(ope
 
 
 def test_a_reply_is_seen_as_it_comes_also_after_a_reload_and_in_another_tab(open_page, marit, gate):
-    """It is plain text until it is whole, and shown as Markdown then."""
+    """As the page has it afterwards, Markdown included."""
     session = session_of(marit)
     page, other = open_page(marit), open_page(marit)
     go(page, session)
     send(page, "Begin.")
-    page.locator(".streaming", has_text="It was a dark and").wait_for()
+    page.locator(".streaming em", has_text="a dark").wait_for()
     page.reload()
     page.locator(".streaming", has_text="It was a dark and").wait_for()
     go(other, session)
@@ -122,6 +122,20 @@ def test_a_reply_is_seen_as_it_comes_also_after_a_reload_and_in_another_tab(open
         told(one, "Begin.", "It was a dark and stormy night.")
         assert one.locator(".markdown strong").inner_text() == "stormy"
     assert ChatMessage.objects.count() == 2
+
+
+def test_of_a_reply_that_breaks_off_what_was_read_stays_and_says_that_it_is_not_stored(open_page, marit, endpoint):
+    def broken(exchange: Any) -> None:
+        raise ConnectionResetError
+
+    endpoint.script(default=stream_of("It was a **dark** and", then=broken))
+    page = open_page(marit)
+    go(page, session_of(marit))
+    send(page, "Begin.")
+    lost = page.locator(".lost", has_text="not stored")
+    lost.locator("strong", has_text="dark").wait_for()
+    assert page.get_by_role("alert").count() == 1
+    assert ChatMessage.objects.count() == 1
 
 
 def test_stop_keeps_what_came(open_page, marit, gate):
@@ -142,7 +156,7 @@ def test_stop_keeps_what_came(open_page, marit, gate):
     assert box(page).input_value() == "Something for later"
     expect(box(page)).to_be_focused()
     reply = ChatMessage.objects.latest("id")
-    assert (reply.content, reply.finish_reason) == ("It was a dark and", "stopped")
+    assert (reply.content, reply.finish_reason) == ("It was *a dark* and", "stopped")
 
 
 @pytest.mark.long

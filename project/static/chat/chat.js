@@ -1,7 +1,7 @@
 // The page works without this. With it a reply is seen while it is written, and edits, variants and summaries come
 // without a new page: the server renders every page, and this puts the new one in the place of the old.
 
-import { read, stop } from "./stream.js";
+import { read, rendered, stop } from "./stream.js";
 
 const POLL_MILLISECONDS = 2000;
 // A page left open overnight stops asking.
@@ -141,6 +141,18 @@ async function take(form) {
   }
 }
 
+// Put a page's paragraphs, lists and tables in the place of those of an element; what is the same is not touched.
+function put(element, text) {
+  const fresh = [...parsed(text).body.children];
+  if (!element.children.length) element.textContent = "";
+  fresh.forEach((one, at) => {
+    const old = element.children[at];
+    if (!old) element.append(one);
+    else if (!old.isEqualNode(one)) old.replaceWith(one);
+  });
+  while (element.children.length > fresh.length) element.lastElementChild.remove();
+}
+
 // Show a reply as it comes below the message that it answers, then the page with the whole of it.
 // False where there is none to be had.
 async function stream({ message, page, resume = false }) {
@@ -156,8 +168,25 @@ async function stream({ message, page, resume = false }) {
   by.className = "by speaker";
   by.textContent = (find(".row select")?.value ?? find(".row > .quiet")?.textContent) || "Assistant";
   const words = document.createElement("div");
-  words.className = "text";
+  words.className = "text markdown";
   words.dir = "auto";
+  let said = "";
+  let drawn = "";
+  let drawing = false;
+  // As the page will have it, by the same code. One request at a time; the longer the reply, the fewer.
+  const draw = async () => {
+    if (drawing) return;
+    drawing = true;
+    while (drawn !== said && atStart === shown) {
+      drawn = said;
+      const page = await rendered(drawn).catch(() => null);
+      if (page) put(words, page);
+      else words.textContent = said;
+      if (follows) scrollToEnd();
+      await wait(100 + drawn.length / 50);
+    }
+    drawing = false;
+  };
   bubble.append(by, words);
   section.append(bubble);
   const [send, halt] = [find(".composer .send"), find(".composer .stop")];
@@ -185,7 +214,10 @@ async function stream({ message, page, resume = false }) {
       return false;
     }
     find("[data-answering]")?.remove();
-    if (part.text) words.append(part.text);
+    if (part.text) {
+      said += part.text;
+      draw();
+    }
     if (part.problem) problem = part.problem;
     if (part.compaction?.dropped) {
       find("#state").textContent = `${part.compaction.dropped} older messages are left out of what the model reads.`;
@@ -198,6 +230,15 @@ async function stream({ message, page, resume = false }) {
   const whole = await load(page);
   const reply = `#m${message} ~ article`;
   show(whole.text, page, { at: seen(reply), focus: document.activeElement === bubble ? [reply, `#m${message}`] : [] });
+  if (problem && said && !find(reply)) {
+    // What was read already stays to be read, all of it.
+    drawn = said;
+    put(words, (await rendered(said).catch(() => null)) ?? words.innerHTML);
+    bubble.removeAttribute("aria-busy");
+    bubble.classList.replace("streaming", "lost");
+    by.append(" · not stored");
+    find(`#m${message}`)?.after(bubble);
+  }
   // A message that is too long is told of by the page itself.
   if (problem && problem !== find("#state .bad")?.textContent) notice(problem);
   if (!problem) {

@@ -46,6 +46,14 @@ async function* events(body) {
   }
 }
 
+// A text of a model as the page shows it.
+export async function rendered(text) {
+  const { render } = document.querySelector("[data-render]").dataset;
+  const token = document.querySelector("[name=csrfmiddlewaretoken]").value;
+  const answer = await fetch(render, { method: "POST", headers: { "X-CSRFToken": token }, body: new URLSearchParams({ text }) });
+  return answer.ok ? answer.text() : null;
+}
+
 // What has come is stored as the reply, and the stream ends as any other.
 export function stop(message) {
   return call("/stop", { method: "POST", body: JSON.stringify({ questionId: String(message) }) });

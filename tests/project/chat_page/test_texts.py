@@ -75,6 +75,12 @@ class TestWords:
         ("```html\n<script>\n```", '<pre tabindex="0"><code>&lt;script&gt;\n</code></pre>'),
         ("| a |\n| -: |\n| b |", ' align="right"'),
         ("(https://a.org/b_(c)), README.md", 'nofollow">https://a.org/b_(c)</a>), README.md</p>'),
+        (r"so \(a^2 \, b*c*d\) and \[x\] is", r'<p dir="auto">so \(a^2 \, b*c*d\) and \[x\] is</p>'),
+        ("$$\n\\int_0^1 x\\,dx\n- 1\n= 2\n$$", '<p dir="auto">$$\n\\int_0^1 x\\,dx\n- 1\n= 2\n$$</p>'),
+        (r"$\{x\}$ costs $5 or *$6*", r"$\{x\}$ costs $5 or <em>$6</em></p>"),
+        ("- [ ] milk\n- [x] tea", "<li>[ ] milk</li>\n<li>[x] tea</li>"),
+        ("so[^1]\n\n[^1]: http://a.b", 'so[^1]</p>\n<p dir="auto">[^1]: <a href="http://a.b"'),
+        ("[a]\n\n[a]: http://a.b", '<a href="http://a.b" rel="noopener nofollow">a</a>'),
         ("**https://a.org?b=1&c=2**。", '<strong><a href="https://a.org?b=1&amp;c=2" rel="noopener nofollow">'),
     ],
 )
