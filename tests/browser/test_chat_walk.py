@@ -371,6 +371,7 @@ def test_a_person_sees_what_fills_the_window_says_up_to_where_and_corrects(open_
     page.get_by_role("button", name="How full the model's window is").click()
     expect(page.locator("#fullness")).to_contain_text("Messages")
     page.keyboard.press("Escape")
+    page.locator(".more", has=page.locator("[action$=cut]")).last.locator("summary").click()
     page.get_by_role("button", name="Summarize up to here").last.click()
     expect(page.locator(".busy")).to_be_visible()
     compact_branch(CompactionRun.objects.get().pk)

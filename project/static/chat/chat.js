@@ -352,6 +352,7 @@ async function copy(button, text) {
 const plain = (text) => new Blob([text], { type: "text/plain" });
 
 document.addEventListener("click", (event) => {
+  for (const open of document.querySelectorAll(".more[open]")) if (!open.contains(event.target)) open.open = false;
   const link = event.target.closest("a[data-swap]");
   if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey && !busy) {
     event.preventDefault();
@@ -375,6 +376,11 @@ document.addEventListener("submit", (event) => {
 const hasKeys = () => matchMedia("(hover: hover)").matches;
 
 document.addEventListener("keydown", (event) => {
+  const more = event.key === "Escape" && event.target.closest(".more[open]");
+  if (more) {
+    more.open = false;
+    find("summary", more).focus();
+  }
   if (event.key === "Escape" && !event.isComposing) event.target.closest("form.edit")?.querySelector("a").click();
   // With a finger there is a button for sending, and no other key for a new line. An input method ends words by Enter.
   const sends = hasKeys() ? !event.shiftKey : event.ctrlKey || event.metaKey;
