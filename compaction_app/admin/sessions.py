@@ -211,7 +211,7 @@ class ChatSessionAdmin(records.RecordAdmin):
         return {pk for some in ids for pk in some}
 
     def tools(self, links: Links, obj: ChatSession) -> dict[str, str]:
-        forms = {"openai": _("Export"), "chatgpt": _("Export for ChatGPT's readers")}
+        forms = {"openai": _("Export"), "chatgpt": _("Export in ChatGPT's form")}
         may_read = links.may_view("chatmessage")
         return {name: links.url("chatsession_export", obj.pk, form) for form, name in forms.items() if may_read}
 
