@@ -18,11 +18,12 @@ from compaction_app.api.codes import Code, Problem
 from compaction_app.api.errors import operation
 from compaction_app.api.lookup import count_against_throttle, database, find_message, find_session, require, require_tip
 from compaction_app.api.permissions import Action
-from compaction_app.api.schemas import MAX_ID, Body, Cursor, Id, Limit, Page, example, page, parse_cursor
+from compaction_app.api.schemas import Body, Cursor, Id, Limit, Page, example, page, parse_cursor
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.context.budget import ContextRequest
 from compaction_app.conversation.compact import asked_request, open_and_enqueue
 from compaction_app.exceptions import CompactionRefused
+from compaction_app.messages.validation import MAX_ID
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.models.columns import lean
 from compaction_app.values import Kind, RunStatus

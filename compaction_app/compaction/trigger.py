@@ -330,9 +330,7 @@ def find_suppression(
         CompactionRun.objects.in_database_of(request.tip)
         .filter(session_id=request.tip.session_id, status__in=[RunStatus.FAILED, RunStatus.SUCCEEDED])
         .order_by("-id")
-        .only("id", "anchor_id", "summary_id", "base_id", "status", "error_code", "finished_at", "summarizer_model")[
-            :_RECENT_RUNS
-        ]
+        .only(*_JUDGED)[:_RECENT_RUNS]
     )
     # Of this branch: those anchored in its tail, and those that made its base, and the base of that, newest first.
     tail, recent, made = {message.id for message in branch.tail}, [], base.id if base else None

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from compaction_app.conf import MAX_INTEGER
 from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
-from compaction_app.messages.validation import canonical
+from compaction_app.messages.validation import MAX_ID, canonical
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.database import Near, connection_of, database_of, fetch
 from compaction_app.models.sql import Row
@@ -234,7 +234,7 @@ def tips(session: ChatSession, below: int | None = None) -> list[ChatMessage]:
     found = ChatMessage.objects.in_database_of(session).filter(pk__in=RawSQL(sql.TIPS, [key]))  # noqa: S611
     if below is not None:
         # No database takes a larger number, and no message has it.
-        found = found.filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [max(0, min(below, 2**63 - 1))]))  # noqa: S611
+        found = found.filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [max(0, min(below, MAX_ID))]))  # noqa: S611
     return list(found.order_by("id").defer("reasoning", "original"))
 
 
