@@ -21,7 +21,7 @@ from compaction_app import signals
 from compaction_app.compaction import leases
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.compaction.search_index import write_entries
-from compaction_app.compaction.trigger import CompactionRequest, open_run, preview
+from compaction_app.compaction.trigger import CompactionRequest, open_run, preview, with_already_compacted
 from compaction_app.conf import (
     MAX_INTEGER,
     Lookahead,
@@ -240,7 +240,7 @@ def _load(
     if (branch.base.id if branch.base else None) != run.base_id:
         return SkipReason.BASE_CHANGED
     count = get_token_counter()
-    branch = branches.with_already_compacted(branch, run)
+    branch = with_already_compacted(branch, run)
     budget, capacity, limit, prompt = Budget(**run.budget), at_most, None, prompt_of(run, settings)
     taken, written = summarizer.max_input_tokens, summarizer.max_output_tokens
     if taken is not None or written is not None:

@@ -206,22 +206,6 @@ def path_ids(node: ChatMessage, min_depth: int = 1) -> list[int]:
     return [pk for pk, _ in fetch(sql.PATH_IDS, {"node": node.pk, "min_depth": min_depth}, node)]
 
 
-def is_on_branch(ancestor_id: int, ancestor_depth: int, tip: ChatMessage) -> bool:
-    """Whether a message is the tip or above it."""
-    return ancestor_id in path_ids(tip, ancestor_depth)
-
-
-def with_already_compacted(branch: Branch, near: Near) -> Branch:
-    """The branch, marked if the run that made its base was triggered at this tip or further down the same branch."""
-    if branch.base is None:
-        return branch
-    made_by = CompactionRun.objects.in_database_of(near).filter(summary_id=branch.base.id)
-    run = made_by.select_related("tip").only("tip").first()
-    if run is None or run.tip is None:
-        return branch
-    return replace(branch, already_compacted=is_on_branch(branch.tip_id, branch.tip_depth, run.tip))
-
-
 def tips(session: ChatSession, below: int | None = None) -> list[ChatMessage]:
     """The last message of every branch, oldest first; empty where nothing is stored. Summaries are not counted.
 
