@@ -178,13 +178,15 @@ def compact(request: HttpRequest, session_id: UUID, body: CompactIn | None = Non
     if options.until_id is not None:
         asked["until"] = get_object_or_404(rows, pk=options.until_id)
     if options.wait or options.dry_run:
-        return Status(200, _compact_now(tip, dry_run=options.dry_run, **asked))
-    decision = open_and_enqueue(asked_request(tip, ContextRequest(), **asked))
-    if decision.run is None:
-        raise CompactionRefused(reason=decision.reason, run_id=decision.open_run_id, numbers=decision.numbers)
-    if decision.run.status == RunStatus.SKIPPED:
-        raise Problem(Code(decision.run.skip_reason))
-    return Status(202, decision.run)
+        status, run = 200, chat.compact(tip, dry_run=options.dry_run, **asked)
+    else:
+        decision = open_and_enqueue(asked_request(tip, ContextRequest(), **asked))
+        if decision.run is None:
+            raise CompactionRefused(reason=decision.reason, run_id=decision.open_run_id, numbers=decision.numbers)
+        status, run = 202, decision.run
+    if run.status == RunStatus.SKIPPED:
+        raise Problem(Code(run.skip_reason))
+    return Status(status, run)
 
 
 @operation(router, "GET", "/sessions/{uuid:session_id}/compactions", {200: Page[CompactionOut]})
@@ -246,15 +248,3 @@ def _generations(request: HttpRequest, session_id: UUID) -> QuerySet[CompactionR
     session = find_session(request, session_id, Action.INSPECT)
     rows = CompactionRun.objects.in_database_of(session).filter(session=session, generation__isnull=False)
     return lean(rows.annotate(retired_at=F("summary__retired_at")))
-
-
-def _compact_now(tip: ChatMessage, **asked: Any) -> CompactionRun:
-    """Return the run that made the newest summary, or that would be opened."""
-    last = chat.compact(tip, **asked)
-    run: CompactionRun | None = last
-    # The last of several generations in a row may have found nothing left to compact.
-    while run is not None and run.status == RunStatus.SKIPPED:
-        run = run.previous_run
-    if run is None:
-        raise Problem(Code(last.skip_reason))
-    return run
