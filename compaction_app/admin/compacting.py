@@ -24,6 +24,7 @@ from compaction_app.conf import Mode, get_settings
 from compaction_app.context.budget import ContextRequest
 from compaction_app.conversation.compact import asked_request, open_and_enqueue
 from compaction_app.exceptions import CompactionError
+from compaction_app.messages.validation import MAX_ID
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.models.words import words
 from compaction_app.spending import find_overspending
@@ -45,7 +46,7 @@ class CompactForm(forms.Form):
         label=gettext_lazy("Up to message"),
         required=False,
         min_value=1,
-        max_value=2**63 - 1,
+        max_value=MAX_ID,
         help_text=gettext_lazy("Optional: the id of the last message to summarize. It ends a turn."),
     )
     text = forms.CharField(

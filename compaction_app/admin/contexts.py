@@ -26,6 +26,7 @@ from compaction_app.messages.transcript import count_summary, summary_message
 from compaction_app.models import ChatMessage, sql
 from compaction_app.tokens import count_messages
 from compaction_app.tree import branches
+from compaction_app.tree.lanes import tips_at_or_below
 from compaction_app.values import ContextMessage, Origin, Role, Strategy
 
 #: Messages after the cutoff that a page lists: the newest.
@@ -249,7 +250,7 @@ class _Record:
             elif row.retired_at and row.retired_at > self.reply.created_at:
                 self.notes.append(_("Summary {} was in use then, and has been retired since.").format(row.pk))
             origin, text, tokens = Origin.SUMMARY, row.text, row.token_count
-            if not branches.is_on_branch(row.parent_message_id or 0, row.depth - 1, self.reply):
+            if not tips_at_or_below(row.parent_message_id or 0, [self.reply.pk], self.reply):
                 origin, text = Origin.SHARED_EXTRACT, row.extract
                 tokens = count_summary(text, get_token_counter())
             content = summary_message(text) if text else ""

@@ -34,7 +34,7 @@ from compaction_app.admin.links import Links
 from compaction_app.admin.transcripts import goes_on, transcript_of
 from compaction_app.exceptions import CompactionError, CompactionRefused
 from compaction_app.messages.openai_format import attachment_line
-from compaction_app.messages.validation import canonical
+from compaction_app.messages.validation import as_id, canonical
 from compaction_app.models import ChatMessage
 from compaction_app.models.columns import checks_of, names
 from compaction_app.values import Kind
@@ -95,30 +95,28 @@ class RetiredFilter(admin.EmptyFieldListFilter):
             yield {**choice, "display": words}
 
 
-class SessionOfMessagesFilter(admin.SimpleListFilter):
+class LinkedFilter(admin.SimpleListFilter):
+    """Set by a link from another page, and shown only then, so that people can see it and remove it."""
+
+    only: Any
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(str(self.value()), str(self.only))] if self.value() else []
+
+
+class SessionOfMessagesFilter(LinkedFilter):
     """One session's messages; ``ChatMessageAdmin`` orders them by session and id, as ``in_session`` needs it."""
 
-    title, parameter_name = gettext_lazy("session"), "session"
+    title, parameter_name, only = gettext_lazy("session"), "session", gettext_lazy("This session")
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Set by a link from another page, and shown only then, so that people can see it and remove it."""
-        return [(str(self.value()), _("This session"))] if self.value() else []
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if not self.value():
-            return queryset
-        found: QuerySet[Any] = queryset.in_session(self.value())  # type: ignore[attr-defined]  # our own
-        return found
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.in_session(self.value()) if self.value() else queryset
 
 
-class OwnerOfMessagesFilter(admin.SimpleListFilter):
+class OwnerOfMessagesFilter(LinkedFilter):
     """The messages of one owner's sessions, which are searched by their words."""
 
-    title, parameter_name = gettext_lazy("owner"), "owner"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Shown only where a link sets it, as above."""
-        return [(str(self.value()), _("This owner"))] if self.value() else []
+    title, parameter_name, only = gettext_lazy("owner"), "owner", gettext_lazy("This owner")
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(session__owner=self.value()) if self.value() else queryset
@@ -227,7 +225,7 @@ class ChatMessageAdmin(ErasingAdmin):
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         """Messages by id; within a session also by external id: the index has both together."""
-        pk = records.as_id(term)
+        pk = as_id(term)
         found = None if pk is None else Q(pk=pk)
         if "session" in request.GET:
             external = Q(external_id=term)
@@ -345,7 +343,7 @@ class ChatMessageAdmin(ErasingAdmin):
         """The branch that ends at a message, a page at a time."""
         if obj.is_summary:
             raise Http404("A summary ends no branch.")
-        shown = transcript_of(obj, end=records.as_id(request.GET.get("end", "")))
+        shown = transcript_of(obj, end=as_id(request.GET.get("end", "")))
         about = {"title": _("Transcript"), "subject": links.name(obj.session), "original": obj.session}
         return self.own_page(links, "chatmessage/transcript.html", obj=obj, transcript=shown, **about)
 

@@ -33,22 +33,16 @@ from django.utils.translation import gettext as _
 from compaction_app.admin.display import EMPTY, number
 from compaction_app.admin.links import Links, read_first_words
 from compaction_app.exceptions import CompactionError
+from compaction_app.messages.validation import as_id
 from compaction_app.models import ChatSession
 from compaction_app.models.columns import lean
 from compaction_app.models.words import words
 
 #: The sections of a record's page: a heading, and labels with values.
 Sections = Sequence[tuple[str, Sequence[tuple[str, str]]]]
-_LARGEST_ID = 2**63 - 1
 #: Lookups of a column in an address that search no text.
 _LOOKUPS = frozenset({"", "exact", "in", "isnull", "isempty", "gt", "gte", "lt", "lte"})
 _OF_DATES = frozenset({"year", "month", "day"})
-
-
-def as_id(text: str) -> int | None:
-    # The length first: Python refuses to read thousands of digits.
-    is_id = text.isdecimal() and len(text) < 20 and int(text) <= _LARGEST_ID
-    return int(text) if is_id else None
 
 
 def as_uuid(text: str) -> UUID | None:

@@ -37,6 +37,7 @@ from compaction_app.contrib import histories
 from compaction_app.conversation.erase import continued_in
 from compaction_app.conversation.search import sessions_with
 from compaction_app.exceptions import CompactionError, MessageNotFound
+from compaction_app.messages.validation import as_id
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.models.database import erasures_of, lock_session
 from compaction_app.spending import session_spending
@@ -242,7 +243,7 @@ class ChatSessionAdmin(records.RecordAdmin):
             budget = shown_budget(resolved)
         except CompactionError as error:
             problem = str(error)
-        before = records.as_id(links.request.GET.get(OLDER_THAN, ""))
+        before = as_id(links.request.GET.get(OLDER_THAN, ""))
         off, here = is_off(obj), links.page_of(obj)
         found = BranchList(links, obj, budget, before)
         branches = list(found)

@@ -18,11 +18,12 @@ from compaction_app.api.codes import Code, Problem
 from compaction_app.api.errors import operation
 from compaction_app.api.lookup import count_against_throttle, database, find_message, find_session, require, require_tip
 from compaction_app.api.permissions import Action
-from compaction_app.api.schemas import MAX_ID, Body, Cursor, Id, Limit, Page, example, page, parse_cursor
+from compaction_app.api.schemas import Body, Cursor, Id, Limit, Page, example, page, parse_cursor
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.context.budget import ContextRequest
 from compaction_app.conversation.compact import asked_request, open_and_enqueue
 from compaction_app.exceptions import CompactionRefused
+from compaction_app.messages.validation import MAX_ID
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.models.columns import lean
 from compaction_app.values import Kind, RunStatus
@@ -177,13 +178,15 @@ def compact(request: HttpRequest, session_id: UUID, body: CompactIn | None = Non
     if options.until_id is not None:
         asked["until"] = get_object_or_404(rows, pk=options.until_id)
     if options.wait or options.dry_run:
-        return Status(200, _compact_now(tip, dry_run=options.dry_run, **asked))
-    decision = open_and_enqueue(asked_request(tip, ContextRequest(), **asked))
-    if decision.run is None:
-        raise CompactionRefused(reason=decision.reason, run_id=decision.open_run_id, numbers=decision.numbers)
-    if decision.run.status == RunStatus.SKIPPED:
-        raise Problem(Code(decision.run.skip_reason))
-    return Status(202, decision.run)
+        status, run = 200, chat.compact(tip, dry_run=options.dry_run, **asked)
+    else:
+        decision = open_and_enqueue(asked_request(tip, ContextRequest(), **asked))
+        if decision.run is None:
+            raise CompactionRefused(reason=decision.reason, run_id=decision.open_run_id, numbers=decision.numbers)
+        status, run = 202, decision.run
+    if run.status == RunStatus.SKIPPED:
+        raise Problem(Code(run.skip_reason))
+    return Status(status, run)
 
 
 @operation(router, "GET", "/sessions/{uuid:session_id}/compactions", {200: Page[CompactionOut]})
@@ -245,15 +248,3 @@ def _generations(request: HttpRequest, session_id: UUID) -> QuerySet[CompactionR
     session = find_session(request, session_id, Action.INSPECT)
     rows = CompactionRun.objects.in_database_of(session).filter(session=session, generation__isnull=False)
     return lean(rows.annotate(retired_at=F("summary__retired_at")))
-
-
-def _compact_now(tip: ChatMessage, **asked: Any) -> CompactionRun:
-    """Return the run that made the newest summary, or that would be opened."""
-    last = chat.compact(tip, **asked)
-    run: CompactionRun | None = last
-    # The last of several generations in a row may have found nothing left to compact.
-    while run is not None and run.status == RunStatus.SKIPPED:
-        run = run.previous_run
-    if run is None:
-        raise Problem(Code(last.skip_reason))
-    return run

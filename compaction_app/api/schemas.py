@@ -14,9 +14,8 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from compaction_app.api.codes import Code, Problem
+from compaction_app.messages.validation import MAX_ID, as_id
 
-#: The largest value of the database's id column.
-MAX_ID = 2**63 - 1
 #: The largest whole number that every JSON parser reads exactly; far more than any figure here.
 MAX_NUMBER = 2**53 - 1
 
@@ -82,9 +81,9 @@ def page(rows: Any, limit: int, cursor_of: Callable[[Any], Any]) -> dict[str, An
 
 def parse_cursor(cursor: str) -> int:
     """Return the id, depth or generation that a cursor names."""
-    if not (len(cursor) < 20 and cursor.isascii() and cursor.isdecimal() and int(cursor) <= MAX_ID):
+    if (found := as_id(cursor)) is None:
         raise invalid_cursor()
-    return int(cursor)
+    return found
 
 
 def invalid_cursor() -> Problem:

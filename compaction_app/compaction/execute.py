@@ -21,7 +21,7 @@ from compaction_app import signals
 from compaction_app.compaction import leases
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.compaction.search_index import write_entries
-from compaction_app.compaction.trigger import CompactionRequest, open_run, preview
+from compaction_app.compaction.trigger import CompactionRequest, open_run, preview, with_already_compacted
 from compaction_app.conf import (
     MAX_INTEGER,
     Lookahead,
@@ -240,7 +240,7 @@ def _load(
     if (branch.base.id if branch.base else None) != run.base_id:
         return SkipReason.BASE_CHANGED
     count = get_token_counter()
-    branch = branches.with_already_compacted(branch, run)
+    branch = with_already_compacted(branch, run)
     budget, capacity, limit, prompt = Budget(**run.budget), at_most, None, prompt_of(run, settings)
     taken, written = summarizer.max_input_tokens, summarizer.max_output_tokens
     if taken is not None or written is not None:
@@ -700,7 +700,8 @@ async def wait_for_end(
 ) -> CompactionRun:
     """:func:`carry_out_generations` for a person who waits: the finished run, or :class:`CompactionFailed`.
 
-    A run that was skipped when it was opened, with nothing to compact, is returned as it is.
+    A run that was skipped when it was opened, with nothing to compact, is returned as it is. Of several generations it
+    is the last that made a summary.
     """
     if not run.is_open:
         return run
@@ -716,23 +717,29 @@ async def wait_for_end(
     if outcome is None or outcome.run.status == RunStatus.RUNNING:
         raise CompactionFailed("Another worker took this run; look at its status.", error_code=CLAIMED, run_id=run_id)
     run = outcome.run
-    if run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED):
+    if run.status == RunStatus.SUCCEEDED:
         return run
-    before = await way.do(_made_before, run)
-    stays = f"generation {before}, made just before, is stored and in use" if before else "nothing was changed"
+    before: CompactionRun | None = await way.do(_made_before, run)
+    if run.status == RunStatus.SKIPPED:
+        # The last of several generations may find nothing left.
+        return before or run
+    generation = before.generation if before else None
+    stays = f"generation {generation}, made just before, is stored and in use" if before else "nothing was changed"
     raise CompactionFailed(
         f"The summary could not be made ({run.error_code or run.status}); {stays}.",
         error_code=run.error_code,
         error_detail=run.error_detail,
         run_id=run.pk,
-        generation=before,
+        generation=generation,
     )
 
 
-def _made_before(run: CompactionRun) -> int | None:
-    """The generation in use that the runs before this one of the same request have made; None: none of them has."""
-    in_use = run.tip_id and branches.history_at(branches.unread_message(run, run.tip_id)).summary_id
-    earlier = run.previous_run
-    while earlier is not None and earlier.summary_id != in_use:
-        earlier = earlier.previous_run
-    return earlier.generation if earlier is not None and in_use else None
+def _made_before(run: CompactionRun) -> CompactionRun | None:
+    """The run before this one of the same request that has made the summary in use; None: none of them has."""
+    if run.previous_run_id is None or run.tip_id is None:
+        return None
+    in_use = branches.history_at(branches.unread_message(run, run.tip_id)).summary_id
+    rows, earlier = CompactionRun.objects.in_database_of(run).select_related("session", "summary"), run
+    while (found := rows.filter(follow_ups=earlier).first()) and found.summary_id != in_use:
+        earlier = found
+    return found if in_use else None

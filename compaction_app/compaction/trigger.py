@@ -27,7 +27,7 @@ from compaction_app.context.reading import ResolvedRequest, pruned_history_token
 from compaction_app.context.windows import name_of
 from compaction_app.messages.validation import is_storable
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
-from compaction_app.models.database import after_commit, database_of, erasures_of, locked, now_of
+from compaction_app.models.database import Near, after_commit, database_of, erasures_of, locked, now_of
 from compaction_app.models.runs import record_event
 from compaction_app.spending import find_overspending, lock_owner
 from compaction_app.summarizers.prompts import prompt_version
@@ -177,7 +177,7 @@ def open_under_lock(request: CompactionRequest) -> Decision:
     over = tokens > resolved.budget.threshold
     if request.by_threshold and not over and not request.below_threshold:
         return _under_threshold(request, tokens)
-    branch = branches.with_already_compacted(branch, request.tip)
+    branch = with_already_compacted(branch, request.tip)
     plan = request.plan(branch)
     if (open_run_id := _open_run_in_the_way(request, branch, plan)) is not None:
         # Recorded once: while workers are busy each turn of the branch meets it.
@@ -195,6 +195,15 @@ def open_under_lock(request: CompactionRequest) -> Decision:
     if not request.text and (overspent := find_overspending(resolved.session, now)):
         return _suppress(request, Suppression.SPEND, overspent)
     return _create(request, branch, plan, now)
+
+
+def with_already_compacted(branch: Branch, near: Near) -> Branch:
+    """The branch, marked if the run that made its base was triggered at this tip or further down the same branch."""
+    if branch.base is None:
+        return branch
+    made_by = CompactionRun.objects.in_database_of(near).filter(summary=branch.base.id, tip__isnull=False)
+    below = tips_at_or_below(branch.tip_id, made_by.values_list("tip", flat=True)[:1], near)
+    return replace(branch, already_compacted=bool(below))
 
 
 def _under_threshold(request: CompactionRequest, history: int) -> Decision:
@@ -280,7 +289,7 @@ def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan, no
 def preview(request: CompactionRequest) -> CompactionRun:
     """The run that the request would open, not stored; without a cutoff where nothing can be covered."""
     branch = branches.load_whole_tail(request.tip, with_content=False)
-    branch = branches.with_already_compacted(branch, request.tip)
+    branch = with_already_compacted(branch, request.tip)
     run = _new_run(request, branch, now_of(request.tip), request.plan(branch))
     run.session = request.resolved.session
     return run
@@ -330,9 +339,7 @@ def find_suppression(
         CompactionRun.objects.in_database_of(request.tip)
         .filter(session_id=request.tip.session_id, status__in=[RunStatus.FAILED, RunStatus.SUCCEEDED])
         .order_by("-id")
-        .only("id", "anchor_id", "summary_id", "base_id", "status", "error_code", "finished_at", "summarizer_model")[
-            :_RECENT_RUNS
-        ]
+        .only(*_JUDGED)[:_RECENT_RUNS]
     )
     # Of this branch: those anchored in its tail, and those that made its base, and the base of that, newest first.
     tail, recent, made = {message.id for message in branch.tail}, [], base.id if base else None

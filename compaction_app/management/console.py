@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from io import StringIO
 from typing import Any
+from uuid import UUID
 
 import click
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.models import QuerySet
+
+from compaction_app.models import ChatSession
 
 FAILED = 1
 
@@ -45,6 +49,16 @@ def user_named(username: str | None, database: str) -> Any:
         return users._default_manager.db_manager(database).get_by_natural_key(username) if username else None
     except users.DoesNotExist as error:
         raise WrongCall(f"There is no user {username}.") from error
+
+
+def sessions_named(ids: Collection[UUID], database: str, **among: Any) -> QuerySet[ChatSession]:
+    """The sessions with these ids, oldest first; all of them where none is named."""
+    sessions = ChatSession.objects.using(database).filter(**among).order_by("created_at", "pk")
+    if ids:
+        sessions = sessions.filter(pk__in=ids)
+        if missing := set(ids) - set(sessions.values_list("pk", flat=True)):
+            raise WrongCall(f"There is no session {', '.join(sorted(map(str, missing)))}.")
+    return sessions
 
 
 def add_json(parser: ArgumentParser) -> None:

@@ -20,6 +20,8 @@ from compaction_app.values import Role
 
 #: Of ``original``: OpenAI's chat format is ``openai``.
 FORMATS = ("openai", "openai-responses", "anthropic", "pydantic-ai", "langchain")
+#: The largest value of the database's id column.
+MAX_ID = 2**63 - 1
 #: JSON nested deeper than this is refused: parsers recurse.
 MAX_JSON_DEPTH = 100
 #: Characters of a key that the place of a value shows, and of an id.
@@ -213,6 +215,13 @@ def read_json(text: str) -> Any:
         return storable(json.loads(written)) if written[:1] in ("{", "[") else None
     except (ValueError, RecursionError):
         return None
+
+
+def as_id(text: str) -> int | None:
+    """The id of a row that a text is in digits; None for any other text."""
+    # The length first: Python refuses to read thousands of digits.
+    is_id = len(text) < 20 and text.isascii() and text.isdecimal() and int(text) <= MAX_ID
+    return int(text) if is_id else None
 
 
 def token_count(value: Any) -> int | None:

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from compaction_app.conf import MAX_INTEGER
 from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotFound
-from compaction_app.messages.validation import canonical
+from compaction_app.messages.validation import MAX_ID, canonical
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.database import Near, connection_of, database_of, fetch
 from compaction_app.models.sql import Row
@@ -206,22 +206,6 @@ def path_ids(node: ChatMessage, min_depth: int = 1) -> list[int]:
     return [pk for pk, _ in fetch(sql.PATH_IDS, {"node": node.pk, "min_depth": min_depth}, node)]
 
 
-def is_on_branch(ancestor_id: int, ancestor_depth: int, tip: ChatMessage) -> bool:
-    """Whether a message is the tip or above it."""
-    return ancestor_id in path_ids(tip, ancestor_depth)
-
-
-def with_already_compacted(branch: Branch, near: Near) -> Branch:
-    """The branch, marked if the run that made its base was triggered at this tip or further down the same branch."""
-    if branch.base is None:
-        return branch
-    made_by = CompactionRun.objects.in_database_of(near).filter(summary_id=branch.base.id)
-    run = made_by.select_related("tip").only("tip").first()
-    if run is None or run.tip is None:
-        return branch
-    return replace(branch, already_compacted=is_on_branch(branch.tip_id, branch.tip_depth, run.tip))
-
-
 def tips(session: ChatSession, below: int | None = None) -> list[ChatMessage]:
     """The last message of every branch, oldest first; empty where nothing is stored. Summaries are not counted.
 
@@ -234,7 +218,7 @@ def tips(session: ChatSession, below: int | None = None) -> list[ChatMessage]:
     found = ChatMessage.objects.in_database_of(session).filter(pk__in=RawSQL(sql.TIPS, [key]))  # noqa: S611
     if below is not None:
         # No database takes a larger number, and no message has it.
-        found = found.filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [max(0, min(below, 2**63 - 1))]))  # noqa: S611
+        found = found.filter(pk__in=RawSQL(sql.NODE_AND_BELOW, [max(0, min(below, MAX_ID))]))  # noqa: S611
     return list(found.order_by("id").defer("reasoning", "original"))
 
 

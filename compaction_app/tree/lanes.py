@@ -13,11 +13,11 @@ from typing import Any
 from django.db.models import Exists, Q, Subquery
 
 from compaction_app.exceptions import MessageNotFound
+from compaction_app.messages.validation import MAX_ID
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.database import Near, connection_of, fetch
 from compaction_app.tree.branches import TipHistory, check_tip, histories_at
 
-_ANY_ID = 2**63 - 1
 #: Of a session's branches the newest, where all of them are looked at.
 _MOST_LANES = 500
 
@@ -44,15 +44,14 @@ class Lane:
     is_tip: bool
 
 
-def read_lanes(session: ChatSession, *, limit: int = 60, before: int | None = None) -> tuple[Lane, ...]:
-    """The newest lanes that begin before a message, newest first, in one query."""
-    return _lanes(session, limit=limit, after=0, before=before or _ANY_ID)
-
-
-def _lanes(row: ChatSession | ChatMessage, **chosen: int) -> tuple[Lane, ...]:
+def read_lanes(
+    row: ChatSession | ChatMessage, *, limit: int = MAX_ID, after: int = 0, before: int | None = None
+) -> tuple[Lane, ...]:
+    """The newest lanes of the row's session that begin after and before a message, newest first, in one query."""
     # SQLite stores a UUID as text.
     key = ChatSession._meta.pk.get_db_prep_value(row.session_id, connection_of(row))
-    rows = fetch(sql.LANES, {"session": key, **chosen}, row)
+    chosen = {"session": key, "limit": limit, "after": after, "before": before or MAX_ID}
+    rows = fetch(sql.LANES, chosen, row)
     return tuple(Lane(*(*row[:-1], bool(row[-1]))) for row in rows)
 
 
@@ -72,7 +71,7 @@ def newest_tip(message: ChatMessage) -> ChatMessage:
 def newest_tip_below(message: ChatMessage) -> ChatMessage | None:
     """:func:`newest_tip`, or None if the message does not exist any more."""
     lane = message.lane_id or message.pk
-    newest = _newest_end(message, _lanes(message, limit=_ANY_ID, after=message.pk, before=_ANY_ID))
+    newest = _newest_end(message, read_lanes(message, after=message.pk))
     rows = ChatMessage.objects.in_database_of(message).messages()
     own = rows.filter(lane_id=lane, depth__gt=message.depth).order_by("-depth").values("pk")[:1]
     # A message that was deleted may have left its place on the lane to others.
@@ -86,7 +85,7 @@ def _newest_end(message: ChatMessage, lanes: Sequence[Lane]) -> int:
     depths = {message.lane_id or message.pk: message.depth}
     newest: int = message.pk
     for lane in reversed(lanes):
-        if lane.start_id in depths or depths.get(lane.parent_lane_id or 0, _ANY_ID) < lane.start_depth:
+        if lane.start_id in depths or depths.get(lane.parent_lane_id or 0, MAX_ID) < lane.start_depth:
             depths.setdefault(lane.start_id, 0)
             newest = max(newest, lane.end_id)
     return newest
@@ -98,7 +97,7 @@ def newest_tips(messages: Sequence[ChatMessage]) -> dict[int, int]:
     found, lanes = dict[int, int](), dict[Any, tuple[Lane, ...]]()
     for message in messages:
         if message.session_id not in lanes:
-            lanes[message.session_id] = _lanes(message, limit=_ANY_ID, after=0, before=_ANY_ID)
+            lanes[message.session_id] = read_lanes(message)
         if any(lane.start_id == (message.lane_id or message.pk) for lane in lanes[message.session_id]):
             found[message.pk] = _newest_end(message, lanes[message.session_id])
     return found
@@ -114,7 +113,7 @@ def tips_at_or_below(message_id: int, tip_ids: Collection[int], near: Near) -> s
 
 def newest_branches(session: ChatSession) -> dict[int, tuple[Lane, TipHistory]]:
     """The newest branches by their tips, each with the lane that it ends and its history, in two queries."""
-    lanes = _lanes(session, limit=_MOST_LANES, after=0, before=_ANY_ID)
+    lanes = read_lanes(session, limit=_MOST_LANES)
     tips = {lane.end_id: lane for lane in lanes if lane.is_tip}
     return {tip: (tips[tip], history) for tip, history in histories_at(list(tips), session).items()}
 

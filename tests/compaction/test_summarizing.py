@@ -9,10 +9,11 @@ from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.compaction import execute
-from compaction_app.compaction.execute import compact_chat_history
+from compaction_app.compaction.execute import compact_chat_history, wait_for_end
 from compaction_app.exceptions import CompactionFailed, CompactionRefused
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.models.runs import CompactionRunQuerySet
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
 from tests.builders import grow, words
 from tests.compaction.world import Interfering, kinds
 from tests.fake_summarizer import FakeSummarizer
@@ -181,6 +182,20 @@ class TestMeanwhile:
             compact(branch[-1])
         assert caught.value.error_code == "claimed"
         assert CompactionRun.objects.get(pk=caught.value.run_id).status == "running"
+
+    @pytest.mark.parametrize("way", [BLOCKING, AWAITED], ids=["blocking", "awaited"])
+    def test_where_the_last_generation_finds_nothing_the_one_before_is_what_was_asked_for(self, session, branch, way):
+        made = chat.compact(branch[-1], until=branch[-3])
+        row = {
+            field.attname: getattr(made, field.attname) for field in made._meta.concrete_fields if field.name != "id"
+        }
+        row |= {"status": "ready", "generation": None, "summary_id": None, "finished_at": None, "is_cut_given": False}
+        following = CompactionRun.objects.create(**row | {"base_id": made.summary_id, "previous_run_id": made.pk})
+        wait = async_to_sync(wait_for_end) if way.is_awaited else lambda *args: without_waiting(wait_for_end(*args))
+        found = wait(following, way)
+        assert (found, found.summary.text) == (made, made.summary.text)
+        following.refresh_from_db()
+        assert (following.status, following.skip_reason) == ("skipped", "nothing_to_compact")
 
     def test_another_summary_meanwhile_wins(self, session, branch, meanwhile):
         meanwhile(lambda: anchored_summary(branch[60], branch[40]))

@@ -16,13 +16,13 @@ from django.db.models import Q
 from pydantic import BaseModel, ConfigDict, Field
 
 from compaction_app.api.codes import Code, Problem
-from compaction_app.api.schemas import MAX_ID, JsonObject
+from compaction_app.api.schemas import JsonObject
 from compaction_app.contrib.stream.replies import settle
 from compaction_app.conversation.append import BY_CLIENT, OwnKey, append_once
 from compaction_app.conversation.recall import answer_recalls, other_calls
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.messages.media import media_type
-from compaction_app.messages.validation import make_storable
+from compaction_app.messages.validation import as_id, make_storable
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.database import fetch
 from compaction_app.values import Role
@@ -112,7 +112,7 @@ class _Tree:
         told = {one for message in messages for one in (message.id, message.told("id"), message.told("questionId"))}
         named = (told | set(filter(None, ids))) - {""}
         self.rows = ChatMessage.objects.in_database_of(session).messages().filter(session=session)
-        found = self.rows.filter(Q(pk__in=[int(one) for one in named if _is_key(one)]) | Q(external_id__in=named))
+        found = self.rows.filter(Q(pk__in=filter(None, map(as_id, named))) | Q(external_id__in=named))
         rows = list(found.select_related("session", "parent").defer("original", "reasoning"))
         # A number is always an id of the tree.
         self._known = {one.external_id: one for one in rows if one.external_id} | {str(one.pk): one for one in rows}
@@ -166,7 +166,7 @@ def _parent(tree: _Tree, body: Asking, above: Sequence[UIMessage]) -> ChatMessag
 
 
 def _append(session: ChatSession, parent: ChatMessage | None, message: UIMessage, external_id: str) -> ChatMessage:
-    if _is_key(external_id):
+    if as_id(external_id) is not None:
         raise Problem(Code.INVALID_PARENT, "body.messages: There is no such message in this session.")
     texts = [message.text, *filter(None, map(_text_of_file, message.files))]
     fields = {
@@ -227,7 +227,3 @@ def _append_results(
             key = OwnKey(f"result-{row.pk}-{number}")
             tip = append_once(tip.session, tip, fields, idempotency_key=key, writer="client")
     return tip
-
-
-def _is_key(text: str) -> bool:
-    return len(text) < 20 and text.isascii() and text.isdecimal() and int(text) <= MAX_ID

@@ -95,7 +95,7 @@ def _compact(tip: ChatMessage, resolved: ResolvedRequest, instructions: str, *, 
             problem = f"{refused.reason}{by}"
         except CompactionFailed as failed:
             problem = ": ".join(filter(None, [failed.error_code, failed.error_detail]))
-    # Not by the last run: of several generations in a row it may have found nothing left.
+    # Not by the run that is returned: of several generations the last one may have failed.
     after = branches.history_at(tip)
     is_new = after.summary_id is not None and after.summary_id != before.summary_id
     made = CompactionRun.objects.in_database_of(tip).filter(summary=after.summary_id).first() if is_new else None

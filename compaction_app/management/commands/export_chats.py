@@ -16,8 +16,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand
 
 from compaction_app.contrib.histories import WRITERS, exported
-from compaction_app.management.console import WrongCall, add_database, user_named
-from compaction_app.models import ChatSession
+from compaction_app.management.console import WrongCall, add_database, sessions_named, user_named
 from compaction_app.transfer.bundles import private
 
 
@@ -48,13 +47,8 @@ class Command(BaseCommand):
         add_database(parser)
 
     def handle(self, *, database: str, **options: Any) -> None:
-        sessions = ChatSession.objects.using(database).order_by("created_at", "pk")
-        if options["owner"]:
-            sessions = sessions.filter(owner=user_named(options["owner"], database))
-        if chosen := set(options["session"] or ()):
-            sessions = sessions.filter(pk__in=chosen)
-            if missing := chosen - set(sessions.values_list("pk", flat=True)):
-                raise WrongCall(f"There is no session {', '.join(map(str, missing))}.")
+        among = {"owner": user_named(options["owner"], database)} if options["owner"] else {}
+        sessions = sessions_named(options["session"] or (), database, **among)
         form, out = options["format"], options["out"]
         begin, between, end = ("[\n", ",\n", "\n]\n") if form == "chatgpt" else ("", "\n", "\n")
         try:

@@ -12,8 +12,7 @@ from django.core.management.base import BaseCommand
 from django.db import DEFAULT_DB_ALIAS, DatabaseError
 
 from compaction_app.exceptions import BundleError, ConfigurationError
-from compaction_app.management.console import FAILED, WrongCall, add_json, progress, write_some
-from compaction_app.models import ChatSession
+from compaction_app.management.console import FAILED, WrongCall, add_json, progress, sessions_named, write_some
 from compaction_app.transfer import bundles
 from compaction_app.transfer.export import Entry, chosen_sessions, database_alias, export_sessions, index_of
 from compaction_app.transfer.rebuild import succeeded_runs
@@ -48,9 +47,7 @@ class Command(BaseCommand):
         session = options["session"]
         try:
             with database_alias(database) as alias, bundles.new_folder(out) as folder:
-                sessions = ChatSession.objects.using(alias)
-                if session is not None and not (sessions := sessions.filter(pk=session)).exists():
-                    raise WrongCall(f"There is no session {session}.")
+                sessions = sessions_named([session] if session else [], alias)
                 chosen = chosen_sessions(sessions, min_messages=options["min_messages"])
                 total = succeeded_runs(sessions).filter(session__in=chosen.order_by().values("pk")).count()
                 with progress(export_sessions(chosen, folder), length=total, label="summaries") as bar:

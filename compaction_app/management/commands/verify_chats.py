@@ -11,8 +11,8 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand
 
-from compaction_app.management.console import FAILED, WrongCall, add_database, add_json, count, progress
-from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.management.console import FAILED, add_database, add_json, count, progress, sessions_named
+from compaction_app.models import ChatMessage
 from compaction_app.tree.verify import verify_session
 
 
@@ -30,12 +30,7 @@ class Command(BaseCommand):
         add_json(parser)
 
     def handle(self, *, sessions: Sequence[UUID], database: str, as_json: bool, **options: Any) -> None:
-        chosen = ChatSession.objects.using(database).order_by("created_at", "pk").only("pk")
-        if sessions:
-            chosen = chosen.filter(pk__in=sessions)
-            if missing := set(sessions) - {session.pk for session in chosen}:
-                names = ", ".join(sorted(map(str, missing)))
-                raise WrongCall(f"There is no session {names}.")
+        chosen = sessions_named(sessions, database).only("pk")
         messages = ChatMessage.objects.using(database)
         total = messages.filter(session__in=sessions).count() if sessions else messages.count()
         with progress(length=total, label="messages") as bar:
