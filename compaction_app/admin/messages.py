@@ -309,7 +309,7 @@ class ChatMessageAdmin(ErasingAdmin):
         if obj.is_summary:
             # Before the sections are made, which read them too.
             prefetch_related_objects([obj], *summaries.OF_PAGE)
-            summary = summaries.page_of(obj, records.as_id(links.request.GET.get(COMPARED, "")))
+            summary = summaries.page_of(obj, as_id(links.request.GET.get(COMPARED, "")))
             return {"title": _("Summary"), "summary": summary, "events": summary["events"], **back}
         then = context_then(obj)
         return {
