@@ -163,7 +163,13 @@ def _marked(text: str) -> list[str]:
 
 
 def _imported(text: str) -> None:
-    for data in (text, json.dumps([{"role": "user", "content": text}]), f"[{text}", f'{{"messages": [{text}'):
+    block = {"type": "text", "text": text}
+    asked = {"type": "user", "uuid": text, "sessionId": text, "message": {"content": [block, text]}}
+    rollout = {"type": "response_item", "payload": {"type": "message", "content": [block]}}
+    lines = [f"{json.dumps(one)}\n{json.dumps(one)}\n{text}" for one in (asked, rollout)]
+    deepseek = {"mapping": {text: {"message": {"fragments": [{"type": text, "content": text, "results": [text]}]}}}}
+    whole = [json.dumps(one) for one in ([{"role": "user", "content": text}], deepseek)]
+    for data in (text, *whole, *lines, f"[{text}", f'{{"messages": [{text}', f'{{"data": [{text}'):
         try:
             list(importing.read(files.documents_in(io.BytesIO(data.encode())), histories.READERS))
         except CompactionError:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
+from compaction_app.contrib.histories.files import LARGEST, TOO_LARGE, LinesOfSession
 from compaction_app.exceptions import ImportFailed, InvalidMessage
+from compaction_app.messages.originals import items_joined, messages_of
 from compaction_app.transfer.formats import SAID, read_moment, require_read, strings_of
 
 #: Later than any date in seconds since 1970: these are milliseconds.
@@ -15,6 +17,8 @@ _MILLISECONDS = 10**11
 #: Characters of JSON that a session's metadata takes of one key: a file's text is counted instead.
 _LARGE = 10_000
 _SHOWN_KEY = 60
+#: Of a question that becomes the title.
+TITLE_CHARACTERS = 80
 
 
 class Json:
@@ -172,6 +176,36 @@ class Rows:
         require_read(self._found)
         self.notes.update(f"not stored: {key[:_SHOWN_KEY]}" for key, _ in document.unread())
         return +self.notes
+
+
+def lines_of(session: LinesOfSession, notes: Counter[str], kinds: Container[str]) -> Iterator[tuple[int, str, Json]]:
+    """The number and the type of each line, and the line. Those of other ``kinds`` are counted."""
+    size = 0
+    for number, length, value in session.lines:
+        row = Json(value)
+        kind = row.text("type") if row else "broken"
+        if kind in kinds:
+            size += length
+            if size > LARGEST:
+                raise ImportFailed(TOO_LARGE)
+        else:
+            notes[f"lines of the type {kind[:_SHOWN_KEY] or '?'}, left out"] += 1
+        yield number, kind, row
+
+
+def as_it_came(own_id: str, given: Iterable[Mapping[str, Any]], about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One message of a provider's API, or items of one, as ours; what the fields cannot give back stays beside them.
+
+    The last one has the id and what else is ``about`` it, but for ``parent``, which the first has.
+    """
+    made = [one for _, joined in items_joined(given) for one in messages_of(joined, "model")]
+    made[-1] |= about
+    parent = about["parent"]
+    for number, one in enumerate(made, start=1):
+        own = own_id if one is made[-1] else f"{own_id}:{number}"
+        one |= {"id": own, "parent": parent, "created_at": about["created_at"]}
+        parent = own
+    return made
 
 
 class WaitingCalls:

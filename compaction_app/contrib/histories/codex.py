@@ -1,0 +1,101 @@
+"""Codex CLI's rollouts: JSON lines, whose ``response_item`` is an item of the Responses API.
+
+The items of one answer are one message. A turn that was rolled back stays as a branch, and a summary with which Codex
+began anew follows what it replaced. The first versions wrote the items with nothing around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from compaction_app.contrib.histories.files import LinesOfSession
+from compaction_app.contrib.histories.reading import TITLE_CHARACTERS, Json, Rows, as_it_came, joined, lines_of
+from compaction_app.messages.truncate import one_line
+
+_ITEMS = ("response_item", "message", "reasoning", "function_call", "function_call_output", "local_shell_call")
+
+
+def is_rollout(session: LinesOfSession) -> bool:
+    return any("payload" in one or "record_type" in one for one in session.heads if isinstance(one, Mapping))
+
+
+def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    if not isinstance(given, LinesOfSession) or not is_rollout(given):
+        return None
+    rollout, meta = _Rollout(), Json(None)
+    for number, kind, row in lines_of(given, rollout.rows.notes, (*_ITEMS, "compacted", "session_meta", "")):
+        item = row.inner("payload") or row
+        if kind in ("session_meta", ""):
+            # A fork repeats that of its parent behind its own.
+            meta = meta or item
+        elif kind == "turn_context":
+            rollout.model = item.text("model") or rollout.model
+        elif kind == "event_msg":
+            rollout.follow(item)
+        elif kind in _ITEMS and item.get("type") == "ghost_snapshot":
+            rollout.rows.notes["lines of the type ghost_snapshot, left out"] += 1
+        elif kind in (*_ITEMS, "compacted"):
+            rollout.keep(f"line {number}", row, item, kind == "compacted")
+    return {
+        **meta.named("codex", "id"),
+        "title": rollout.title or rollout.asked,
+        "model": rollout.model,
+        "created_at": meta.time("timestamp"),
+        "system_prompt": joined([meta.inner("base_instructions").text("text"), meta.text("instructions")]),
+        "metadata": {"codex": meta.kept("id") | meta.rest()},
+        "messages": rollout.messages(),
+        "notes": rollout.rows.done(meta),
+    }
+
+
+class _Rollout:
+    def __init__(self) -> None:
+        self.rows = Rows()
+        self.title = self.asked = self.model = ""
+        self._nodes: list[dict[str, Any]] = []
+        #: The node that is followed, the one before the last message of a user, and those before each turn.
+        self._tip: int | None = None
+        self._before: int | None = None
+        self._turns: list[int | None] = []
+
+    def follow(self, event: Json) -> None:
+        match event.get("type"):
+            case "user_message":
+                # Behind the message: others of the role are no turns.
+                self._turns.append(self._before)
+                self.asked = self.asked or one_line(event.text("message"), TITLE_CHARACTERS)
+            case "thread_name_updated":
+                self.title = event.text("thread_name") or self.title
+            case "thread_rolled_back" if self._turns and isinstance(event.get("num_turns"), int):
+                back = min(max(event.get("num_turns"), 1), len(self._turns))
+                self._tip, self._turns = self._turns[-back], self._turns[:-back]
+
+    def keep(self, own: str, row: Json, item: Json, is_summary: bool) -> None:
+        is_result = str(item.get("type")).endswith("_call_output")
+        role = "user" if is_summary else "tool" if is_result else item.text("role") or "assistant"
+        given = {"role": role, "content": item.text("message")} if is_summary else item.whole()
+        about = {"id": own, "created_at": row.time("timestamp"), "metadata": {"compacted": True} if is_summary else {}}
+        self.rows.add(row, role, [{"content": given}])
+        if is_summary and not given["content"]:
+            self.rows.notes["summaries that are sealed, left out"] += 1
+            return
+        last = self._nodes[-1] if self._tip is not None and self._tip == len(self._nodes) - 1 else {}
+        if role == last.get("role") == "assistant":
+            last["items"].append(given)
+            last["id"] = own
+            return
+        if role == "user":
+            self._before = self._tip
+        model = self.model if role == "assistant" else ""
+        self._nodes.append({"role": role, "items": [given], "parent": self._tip, "model": model, **about})
+        self._tip = len(self._nodes) - 1
+
+    def messages(self) -> list[dict[str, Any]]:
+        made = []
+        for one in self._nodes:
+            above = one["parent"]
+            about = {key: value for key, value in one.items() if key not in ("role", "items")}
+            about["parent"] = None if above is None else self._nodes[above]["id"]
+            made += as_it_came(one["id"], one["items"], about)
+        return made
