@@ -188,8 +188,13 @@ ODDITIES: list[Any] = [
             ("2", "1", fragment("THINK", "Hm."), fragment("RESPONSE", "A")),
             ("3", "1", fragment("SEARCH", results=[{"url": "https://e.org/a", "title": "E"}]), fragment("TIP", "B")),
         ),
-        ["u Q <a.pdf>", " a A ~Hm.", " a search({})", '  t {"results": [{"url": "https://e.org/a", "title": "E"}]}']
-        + ["   a B"],
+        [
+            "u Q <a.pdf>",
+            " a A ~Hm.",
+            " a search({})",
+            '  t {"results": [{"url": "https://e.org/a", "title": "E"}]}',
+            "   a B",
+        ],
         id="DeepSeek: fragments, a fork, and a search",
     ),
     pytest.param(

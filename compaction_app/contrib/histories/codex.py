@@ -13,7 +13,11 @@ from compaction_app.contrib.histories.files import LinesOfSession
 from compaction_app.contrib.histories.reading import TITLE_CHARACTERS, Json, Rows, as_it_came, joined, lines_of
 from compaction_app.messages.truncate import one_line
 
-_ITEMS = ("response_item", "message", "reasoning", "function_call", "function_call_output", "local_shell_call")
+#: With the item in its ``payload``; the others are items themselves.
+_ITEMS = frozenset(
+    "response_item message reasoning function_call function_call_output local_shell_call custom_tool_call"
+    " custom_tool_call_output web_search_call".split()
+)
 
 
 def is_rollout(session: LinesOfSession) -> bool:

@@ -47,8 +47,8 @@ class Command(BaseCommand):
 
     def handle(self, *, files: list[Path], database: str, **options: Any) -> None:
         for file in files:
-            if not file.is_file():
-                raise WrongCall(f"There is no file {file}.")
+            if not file.exists():
+                raise WrongCall(f"There is no file or folder {file}.")
         owner = user_named(options["owner"], database)
         outcomes: list[Imported | Refused] = []
         try:
