@@ -14,6 +14,7 @@ from compaction_app.contrib.histories import reading
 from compaction_app.exceptions import ImportFailed
 from compaction_app.models import ChatSession
 from compaction_app.transfer import importing
+from compaction_app.transfer.formats import Conversation
 from compaction_app.tree.verify import verify_session
 from tests.contrib.test_histories import block, drawn
 from tests.contrib.test_what_an_import_says import STRUCTURE, marked
@@ -327,6 +328,59 @@ def test_a_folder_is_all_sessions_in_it(tmp_path):
     names = ["claude_code:s", "claude_code:s:x", "codex:r"]
     assert sorted(ChatSession.objects.values_list("external_id", flat=True)) == names
     assert "Already imported: 3 conversations." in run("import_chats", tmp_path / "projects")[0]
+
+
+def as_lines(messages: list[dict[str, Any]], form: str) -> list[Any]:
+    """A conversation in OpenAI's format as an agent writes it: a line a text, a call and a result."""
+    rows: list[Any] = [META] if form == "codex" else []
+
+    def add(number: int, role: str, content: Any, given: dict[str, Any]) -> None:
+        about = {"id": f"m{number}"} if role == "assistant" else {}
+        parent = str(len(rows) - 1) if rows else None
+        line = of_claude(str(len(rows)), parent, role, message={**about, "role": role, "content": content})
+        rows.append(line if form == "claude_code" else {"type": "response_item", "payload": given})
+
+    for number, one in enumerate(messages):
+        role, text, call_id = one["role"], one["content"], one.get("tool_call_id")
+        if role == "tool":
+            given = {"type": "function_call_output", "call_id": call_id, "output": text}
+            add(number, "user", [result(call_id, text)], given)
+        elif text:
+            add(number, role, [block(text)] if role == "assistant" else text, spoken(role, text)["payload"])
+        for call in one.get("tool_calls") or ():
+            about, arguments = {"name": call["function"]["name"]}, call["function"]["arguments"]
+            asked_of = {"type": "tool_use", "id": call["id"], **about, "input": json.loads(arguments)}
+            given = {"type": "function_call", "call_id": call["id"], **about, "arguments": arguments}
+            add(number, "assistant", [asked_of], given)
+    return rows
+
+
+def told(messages: list[Any]) -> tuple[Any, ...]:
+    """All texts, without blanks; all calls; and what the results answer."""
+    calls = [call for one in messages for call in one.get("tool_calls") or ()]
+    made = [(call["id"], call["function"]["name"], json.loads(call["function"]["arguments"])) for call in calls]
+    answered = [one["tool_call_id"] for one in messages if one.get("tool_call_id")]
+    return "".join(word for one in messages for word in one["content"].split()), made, answered
+
+
+@pytest.mark.parametrize("form", ["claude_code", "codex"])
+def test_real_sessions_come_back_node_by_node(shared_data, form, tmp_path):
+    file = shared_data.parent / "real" / "agent_coding.json"
+    if not file.exists():
+        pytest.skip(f"{file} is not here")
+    for given in json.loads(file.read_text()):
+        (read,) = histories.read(written(tmp_path / "s.jsonl", as_lines(given["messages"], form)))
+        assert isinstance(read, Conversation)
+        assert [message.parent for message in read.messages] == [None, *range(len(read.messages) - 1)]
+        found = [message.fields for message in read.messages]
+        assert told(found) == told(given["messages"])
+        roles = [one["role"] for one in given["messages"]]
+        if form == "codex":
+            # Two replies with nothing between them are one answer.
+            roles = [
+                role for role, before in zip(roles, ["", *roles], strict=False) if not role == before == "assistant"
+            ]
+        assert [one["role"] for one in found] == roles
 
 
 def test_what_is_left_out_of_a_session_takes_no_room(tmp_path, monkeypatch):

@@ -73,7 +73,8 @@ class _Rollout:
                 self.title = event.text("thread_name") or self.title
             case "thread_rolled_back" if self._turns and isinstance(event.get("num_turns"), int):
                 back = min(max(event.get("num_turns"), 1), len(self._turns))
-                self._tip, self._turns = self._turns[-back], self._turns[:-back]
+                self._tip = self._turns[-back]
+                del self._turns[-back:]
 
     def keep(self, own: str, row: Json, item: Json, is_summary: bool) -> None:
         is_result = str(item.get("type")).endswith("_call_output")
