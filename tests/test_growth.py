@@ -556,7 +556,7 @@ def _of_agents(given: Sequence[dict[str, Any]]) -> None:
     ]
     codex = [{"type": "response_item", "payload": {"type": "message", "content": [one]}} for one in blocks]
     for rows in (claude, codex):
-        lines = files.LinesOfSession(rows[:2], [(n, 0, row) for n, row in enumerate(rows)])
+        lines = files.LinesOfSession(heads=rows[:2], lines=[(n, 0, row) for n, row in enumerate(rows)])
         list(importing.read([("", lines)], histories.READERS))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from compaction_app.contrib.histories.codex import is_rollout
 from compaction_app.contrib.histories.files import LinesOfSession
-from compaction_app.contrib.histories.reading import TITLE_CHARACTERS, Json, Rows, as_it_came, lines_of, text_in
+from compaction_app.contrib.histories.reading import TITLE_CHARACTERS, Json, Rows, as_they_came, lines_of, text_in
 from compaction_app.messages.truncate import one_line
 from compaction_app.transfer.formats import strings_of
 
@@ -35,7 +35,7 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         "title": session.title(),
         "model": session.model,
         "metadata": {"claude_code": {"id": ":".join(named), **session.about}},
-        "messages": session.messages(),
+        "messages": as_they_came(session.nodes),
         "notes": session.rows.done(Json(None)),
     }
 
@@ -48,9 +48,9 @@ class _Session:
         self.model = ""
         self._asked = ""
         #: The kind, the line that it is of, and the title.
-        self._titles: list[tuple[str, str | None, str]] = []
+        self._titles: list[tuple[str, str, str]] = []
         #: By the id of the API's message, or of the line; in order.
-        self._nodes: dict[str, dict[str, Any]] = {}
+        self.nodes: dict[str, dict[str, Any]] = {}
         #: Of each line the node that what follows it hangs on, and of a node the last result of its calls.
         self._homes: dict[str, str] = {}
         self._ends: dict[str, str] = {}
@@ -67,7 +67,7 @@ class _Session:
         home = self._homes[own] = self._last.get(is_aside, "") if is_lost else self._homes.get(above or "", "")
         message = row.inner("message") or row.inner("attachment")
         if kind in _TITLES:
-            self._titles.append((kind, row.id("leafUuid"), row.text(_TITLES[kind])))
+            self._titles.append((kind, row.id("leafUuid") or "", row.text(_TITLES[kind])))
         elif kind == "attachment" and message.get("type") != "queued_command":
             self.rows.notes["lines of the type attachment, left out"] += 1
         elif row.get("isApiErrorMessage"):
@@ -86,7 +86,6 @@ class _Session:
         blocks: list[Any] = [*content] if isinstance(content, list) else [{"type": "text", "text": text_in(content)}]
         role = message.text("role") or "user"
         about: dict[str, Any] = {
-            "role": role,
             "created_at": row.time("timestamp"),
             "model": message.text("model"),
             "usage": message.inner("usage").whole() or None,
@@ -96,22 +95,23 @@ class _Session:
         message.get("type")
         key = (message.id("id") if kind == "assistant" else "") or own
         self.rows.add(row, role, [{"content": content}], *(text for text, _ in strings_of(self.about)))
-        if known := self._nodes.get(key):
-            known["content"] += blocks
-            known |= {"id": own, **{name: one for name, one in about.items() if one}}
+        if known := self.nodes.get(key):
+            known["id"] = own
+            known["items"][0]["content"] += blocks
+            known["about"] |= {name: one for name, one in about.items() if one}
         results = [one for one in blocks if Json(one).get("type") == "tool_result"]
         others = [one for one in blocks if Json(one).get("type") != "tool_result"]
         for number, one in enumerate(results, start=1):
             call_id = str(one.get("tool_use_id"))
             named = own if number == len(results) and not others else f"{own}:{number}"
             home = self._callers.get(call_id, home)
-            self._put(named, named, home, [one], about)
+            self._put(named, named, home, role, [one], about)
             if call_id in self._callers:
                 self._ends[home] = named
             else:
                 home = named
         if not known and (others or not results):
-            self._put(key, own, home, others, about)
+            self._put(key, own, home, role, others, about)
         if kind == "assistant":
             self.model = about["model"] or self.model
             self._callers |= {str(one.get("id")): key for one in blocks if isinstance(one, Mapping)}
@@ -119,21 +119,13 @@ class _Session:
             self._asked = self._asked or one_line(text, TITLE_CHARACTERS)
         return key if others or not results else home
 
-    def _put(self, key: str, own: str, home: str, content: list[Any], about: Mapping[str, Any]) -> None:
-        self._nodes[key] = {**about, "id": own, "parent": self._ends.get(home, home), "content": content}
+    def _put(self, key: str, own: str, home: str, role: str, content: list[Any], about: Mapping[str, Any]) -> None:
+        items, parent = [{"role": role, "content": content}], self._ends.get(home, home)
+        self.nodes[key] = {"id": own, "parent": parent, "items": items, "about": {**about}}
 
     def title(self) -> str:
         # Older versions wrote the summaries of other sessions into the newest one.
-        titles = {kind: text for kind, leaf, text in self._titles if kind != "summary" or leaf in self._homes}
-        others = len([1 for kind, leaf, _ in self._titles if kind == "summary" and leaf not in self._homes])
-        self.rows.notes["summaries of other sessions, left out"] += others
+        others = [leaf for kind, leaf, _ in self._titles if kind == "summary" and leaf not in self._homes]
+        self.rows.notes["summaries of other sessions, left out"] += len(others)
+        titles = {kind: text for kind, leaf, text in self._titles if kind != "summary" or leaf not in others}
         return next(filter(None, map(titles.get, _TITLES)), self._asked)
-
-    def messages(self) -> list[dict[str, Any]]:
-        made = []
-        for one in self._nodes.values():
-            message = {key: one.pop(key) for key in ("role", "content")}
-            above = self._nodes.get(one["parent"])
-            one["parent"] = above["id"] if above else None
-            made += as_it_came(one["id"], [message], one)
-        return made

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compaction_app.contrib.histories.files import LinesOfSession
-from compaction_app.contrib.histories.reading import TITLE_CHARACTERS, Json, Rows, as_it_came, joined, lines_of
+from compaction_app.contrib.histories.reading import TITLE_CHARACTERS, Json, Rows, as_they_came, joined, lines_of
 from compaction_app.messages.truncate import one_line
 
 #: With the item in its ``payload``; the others are items themselves.
@@ -21,7 +21,7 @@ _ITEMS = frozenset(
 
 
 def is_rollout(session: LinesOfSession) -> bool:
-    return any("payload" in one or "record_type" in one for one in session.heads if isinstance(one, Mapping))
+    return any("payload" in one or "record_type" in one for one in session["heads"] if isinstance(one, Mapping))
 
 
 def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -48,7 +48,7 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         "created_at": meta.time("timestamp"),
         "system_prompt": joined([meta.inner("base_instructions").text("text"), meta.text("instructions")]),
         "metadata": {"codex": meta.kept("id") | meta.rest()},
-        "messages": rollout.messages(),
+        "messages": as_they_came(rollout.nodes),
         "notes": rollout.rows.done(meta),
     }
 
@@ -57,11 +57,10 @@ class _Rollout:
     def __init__(self) -> None:
         self.rows = Rows()
         self.title = self.asked = self.model = ""
-        self._nodes: list[dict[str, Any]] = []
+        self.nodes: dict[int, dict[str, Any]] = {}
         #: The node that is followed, the one before the last message of a user, and those before each turn.
-        self._tip: int | None = None
-        self._before: int | None = None
-        self._turns: list[int | None] = []
+        self._tip = self._before = 0
+        self._turns: list[int] = []
 
     def follow(self, event: Json) -> None:
         match event.get("type"):
@@ -80,27 +79,17 @@ class _Rollout:
         is_result = str(item.get("type")).endswith("_call_output")
         role = "user" if is_summary else "tool" if is_result else item.text("role") or "assistant"
         given = {"role": role, "content": item.text("message")} if is_summary else item.whole()
-        about = {"id": own, "created_at": row.time("timestamp"), "metadata": {"compacted": True} if is_summary else {}}
+        about = {"created_at": row.time("timestamp"), "metadata": {"compacted": True} if is_summary else {}}
         self.rows.add(row, role, [{"content": given}])
+        last = self.nodes.get(self._tip, {}) if self._tip == len(self.nodes) else {}
         if is_summary and not given["content"]:
             self.rows.notes["summaries that are sealed, left out"] += 1
-            return
-        last = self._nodes[-1] if self._tip is not None and self._tip == len(self._nodes) - 1 else {}
-        if role == last.get("role") == "assistant":
+        elif role == last.get("role") == "assistant":
             last["items"].append(given)
             last["id"] = own
-            return
-        if role == "user":
-            self._before = self._tip
-        model = self.model if role == "assistant" else ""
-        self._nodes.append({"role": role, "items": [given], "parent": self._tip, "model": model, **about})
-        self._tip = len(self._nodes) - 1
-
-    def messages(self) -> list[dict[str, Any]]:
-        made = []
-        for one in self._nodes:
-            above = one["parent"]
-            about = {key: value for key, value in one.items() if key not in ("role", "items")}
-            about["parent"] = None if above is None else self._nodes[above]["id"]
-            made += as_it_came(one["id"], one["items"], about)
-        return made
+        else:
+            self._before = self._tip if role == "user" else self._before
+            about["model"] = self.model if role == "assistant" else ""
+            node = {"id": own, "role": role, "parent": self._tip, "items": [given], "about": about}
+            self._tip = len(self.nodes) + 1
+            self.nodes[self._tip] = node

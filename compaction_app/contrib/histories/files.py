@@ -23,10 +23,8 @@ LARGEST, MOST_VALUES = 1 << 26, 1_000_000
 TOO_LARGE = f"this is more than {LARGEST:,} bytes or {MOST_VALUES:,} values, which no conversation has."
 #: What a zip may have; texts are seldom packed to less than a tenth.
 MOST_ENTRIES, LARGEST_TOTAL, HIGHEST_RATIO = 50_000, 1 << 35, 200
-#: In an archive with files of these names, the others are no conversations.
-_NAMES, _OTHER_NAMES = ("conversations*.json",), ("*.json", "*.jsonl", "*.ndjson")
-#: Beside the sessions of an agent its folder has indexes and settings.
-_IN_FOLDERS = (_NAMES, ("*.jsonl", "*.ndjson"), ("*.json", "*.zip"))
+#: In an archive or a folder with files of these names, the others are no conversations: indexes and settings, say.
+_NAMES = (("conversations*.json",), ("*.jsonl", "*.ndjson"), ("*.json",))
 #: What only the lines have that agents write: each file of these is one conversation.
 _OF_SESSIONS = frozenset({"payload", "record_type", "sessionId", "leafUuid", "snapshot"})
 #: Qwen's export of all conversations.
@@ -46,19 +44,15 @@ Documents = Iterator[tuple[str, Any]]
 
 
 class LinesOfSession(dict[str, Any]):
-    """The file of an agent's session. Its lines are parsed as they are read: most of them are left out."""
+    """The file of an agent's session: its first ``heads``, and ``lines`` with number, bytes and value.
 
-    def __init__(self, heads: list[Any], lines: Iterable[tuple[int, int, Any]]) -> None:
-        super().__init__()
-        #: The first one or two.
-        self.heads = heads
-        #: The number, the bytes and the value of each.
-        self.lines = lines
+    They are parsed as they are read: most are left out.
+    """
 
 
 def documents_of(paths: Sequence[Path]) -> Documents:
     """Of files, zips, and folders with any number of them."""
-    found = [one for path in paths for one in (_inside(path) if path.is_dir() else [path])]
+    found = list(chain.from_iterable(map(_inside, paths)))
     for path in found:
         name = f"{path.name}, " if len(found) > 1 else ""
         try:
@@ -82,7 +76,7 @@ def _zipped(path: Path, name: str) -> Documents:
             if len(entries) > MOST_ENTRIES:
                 raise ImportFailed(f"{path.name} has {len(entries):,} entries; {MOST_ENTRIES:,} are allowed.")
             named = {entry.filename: entry for entry in entries}
-            chosen = [named[name] for name in _matching(named, _NAMES) or _matching(named, _OTHER_NAMES)]
+            chosen = [named[name] for name in _matching(named)]
             total, packed = (sum(getattr(one, key) for one in chosen) for key in ("file_size", "compress_size"))
             if total > LARGEST_TOTAL or total > max(packed, 1000) * HIGHEST_RATIO:
                 raise ImportFailed(f"{path.name} has {packed:,} bytes that unpack to {total:,}, which is too many.")
@@ -97,21 +91,16 @@ def _zipped(path: Path, name: str) -> Documents:
         raise ImportFailed(f"{path.name} cannot be unpacked: {error}.") from error
 
 
-def _inside(folder: Path) -> list[Path]:
-    names = [str(path) for path in folder.rglob("*") if path.is_file()]
-    found = next(filter(None, (_matching(names, patterns) for patterns in _IN_FOLDERS)), [])
-    return [Path(name) for name in found]
+def _inside(path: Path) -> Iterable[Path]:
+    return map(Path, _matching(str(one) for one in path.rglob("*") if one.is_file())) if path.is_dir() else [path]
 
 
-def _matching(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
-    def matches(name: str) -> bool:
-        # What macOS adds to each file is in a folder of its own.
-        name = name.lower()
-        return not name.startswith("__macosx/") and any(
-            fnmatch.fnmatch(name.rpartition("/")[2], pattern) for pattern in patterns
-        )
-
-    return sorted(filter(matches, names))
+def _matching(names: Iterable[str]) -> list[str]:
+    # What macOS adds to each file is in a folder of its own.
+    known = sorted(name for name in names if not name.lower().startswith("__macosx/"))
+    ends = {name: name.lower().rpartition("/")[2] for name in known}
+    found = ([one for one in known if any(fnmatch.fnmatch(ends[one], way) for way in ways)] for ways in _NAMES)
+    return next(filter(None, found), [])
 
 
 def documents_in(file: IO[bytes]) -> Documents:
@@ -136,7 +125,7 @@ def documents_in(file: IO[bytes]) -> Documents:
     heads = [_parse(line) for line in (first, rest[-1])] if rest and rest[-1].strip() else []
     numbered = ((place, one) for place, one in enumerate(chain([first], rest, lines), start=number) if one.strip())
     if any(map(_is_of_session, heads)):
-        yield "", LinesOfSession(heads, ((place, len(line), _parse(line)) for place, line in numbered))
+        yield "", LinesOfSession(heads=heads, lines=((place, len(line), _parse(line)) for place, line in numbered))
     # A broken first line of several is as any other.
     elif any(isinstance(one, dict | list) for one in heads):
         for place, line in numbered:
@@ -156,7 +145,8 @@ def _whole(file: IO[bytes], begun: bytes, number: int) -> Documents:
         begun += more
     if begun.strip(_BLANK):
         value = _parse(begun, number)
-        yield "", LinesOfSession([value], [(number, len(begun), value)]) if _is_of_session(value) else value
+        lone = LinesOfSession(heads=[value], lines=[(number, len(begun), value)])
+        yield "", lone if _is_of_session(value) else value
 
 
 def _unwrapped(begun: bytes) -> bytes:

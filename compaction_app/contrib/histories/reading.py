@@ -181,7 +181,7 @@ class Rows:
 def lines_of(session: LinesOfSession, notes: Counter[str], kinds: Container[str]) -> Iterator[tuple[int, str, Json]]:
     """The number and the type of each line, and the line. Those of other ``kinds`` are counted."""
     size = 0
-    for number, length, value in session.lines:
+    for number, length, value in session["lines"]:
         row = Json(value)
         kind = row.text("type") if row else "broken"
         if kind in kinds:
@@ -193,19 +193,22 @@ def lines_of(session: LinesOfSession, notes: Counter[str], kinds: Container[str]
         yield number, kind, row
 
 
-def as_it_came(own_id: str, given: Iterable[Mapping[str, Any]], about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One message of a provider's API, or items of one, as ours; what the fields cannot give back stays beside them.
+def as_they_came(nodes: Mapping[Any, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Messages of a provider's API as ours; what the fields cannot give back stays beside them.
 
-    The last one has the id and what else is ``about`` it, but for ``parent``, which the first has.
+    Of each node its ``id``, its ``parent`` (a key of ``nodes``), the ``items``, and what else is ``about`` it.
     """
-    made = [one for _, joined in items_joined(given) for one in messages_of(joined, "model")]
-    made[-1] |= about
-    parent = about["parent"]
-    for number, one in enumerate(made, start=1):
-        own = own_id if one is made[-1] else f"{own_id}:{number}"
-        one |= {"id": own, "parent": parent, "created_at": about["created_at"]}
-        parent = own
-    return made
+    messages: list[dict[str, Any]] = []
+    for node in nodes.values():
+        made = [one for _, joined in items_joined(node["items"]) for one in messages_of(joined, "model")]
+        made[-1] |= node["about"]
+        parent = nodes[node["parent"]]["id"] if node["parent"] in nodes else None
+        for number, one in enumerate(made, start=1):
+            own = node["id"] if one is made[-1] else f"{node['id']}:{number}"
+            one |= {"id": own, "parent": parent, "created_at": node["about"]["created_at"]}
+            parent = own
+        messages += made
+    return messages
 
 
 class WaitingCalls:
