@@ -136,8 +136,9 @@ def _of_output(own: str, row: Json) -> Iterator[tuple[str, Any]]:
 def _of_phases(own: str, row: Json) -> Iterator[tuple[str, Any]]:
     """What it searched for and made with other tools is a call, whose result is what is known of it."""
     parts = row.inners("content_list")
-    if not any(str(part.given.get("phase")).startswith("think") for part in parts):
-        yield "reasoning", row.said("reasoning_content")
+    has_thoughts = any(str(part.given.get("phase")).startswith("think") for part in parts)
+    if not has_thoughts and (thought := row.said("reasoning_content")):
+        yield "reasoning", thought
     for number, part in enumerate(parts, start=1):
         phase, call_id, extra = part.text("phase"), f"{own}:{number}", part.inner("extra")
         if phase == "thinking_summary":
