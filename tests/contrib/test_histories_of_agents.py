@@ -214,7 +214,7 @@ BEHIND: list[Any] = [
         {
             "lines that are there twice, left out": 1,
             "summaries of other sessions, left out": 1,
-            "lines of the type broken, left out": 1,
+            "lines that cannot be read, left out": 1,
         },
         id="lines that are odd",
     ),
@@ -319,12 +319,13 @@ def test_a_folder_is_all_sessions_in_it(tmp_path):
     ]
     written(project / "s" / "subagents" / "agent-x.jsonl", mine)
     written(project / "empty.jsonl", [])
+    written(project / "s" / "subagents" / "journal.jsonl", [{"type": kind, "agentId": "x"} for kind in ("on", "off")])
     written(project / "only.jsonl", [{"type": "summary", "summary": "Another", "leafUuid": "of another"}])
     written(project / "sessions-index.json", [{"version": 1}])
     written(tmp_path / "projects" / "r" / "rollout-1.jsonl", ROLLOUT)
     out, code = run("import_chats", tmp_path / "projects")
     assert (code, "Imported 3 conversations with 13 messages." in out) == (0, True)
-    assert "Conversations without a message, left out: 1" in out
+    assert "Conversations without a message, left out: 2" in out
     names = ["claude_code:s", "claude_code:s:x", "codex:r"]
     assert sorted(ChatSession.objects.values_list("external_id", flat=True)) == names
     assert "Already imported: 3 conversations." in run("import_chats", tmp_path / "projects")[0]

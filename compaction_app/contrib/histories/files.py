@@ -26,7 +26,7 @@ MOST_ENTRIES, LARGEST_TOTAL, HIGHEST_RATIO = 50_000, 1 << 35, 200
 #: In an archive or a folder with files of these names, the others are no conversations: indexes and settings, say.
 _NAMES = (("conversations*.json",), ("*.jsonl", "*.ndjson"), ("*.json",))
 #: What only the lines have that agents write: each file of these is one conversation.
-_OF_SESSIONS = frozenset({"payload", "record_type", "sessionId", "leafUuid", "snapshot"})
+_OF_SESSIONS = frozenset({"payload", "record_type", "sessionId", "agentId", "leafUuid", "snapshot"})
 #: Qwen's export of all conversations.
 _WRAPPED = re.compile(rb'\{(?:\s*+"\w++"\s*+:\s*+(?:"[^"]*+"|\w++)\s*+,)*+\s*+"data"\s*+:\s*+(?=\[)')
 #: Levels of JSON, two for each message of a nested export; a C stack takes several times as many.

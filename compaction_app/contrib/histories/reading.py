@@ -183,13 +183,14 @@ def lines_of(session: LinesOfSession, notes: Counter[str], kinds: Container[str]
     size = 0
     for number, length, value in session["lines"]:
         row = Json(value)
-        kind = row.text("type") if row else "broken"
+        kind = row.text("type") if row else "?"
         if kind in kinds:
             size += length
             if size > LARGEST:
                 raise ImportFailed(TOO_LARGE)
         else:
-            notes[f"lines of the type {kind[:_SHOWN_KEY] or '?'}, left out"] += 1
+            left_out = f"of the type {kind[:_SHOWN_KEY] or '?'}" if row else "that cannot be read"
+            notes[f"lines {left_out}, left out"] += 1
         yield number, kind, row
 
 
