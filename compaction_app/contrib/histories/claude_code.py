@@ -36,6 +36,7 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         "model": session.model,
         "metadata": {"claude_code": {"id": ":".join(named), **session.about}},
         "messages": as_they_came(session.nodes),
+        "shown": session.shown(),
         "notes": session.rows.done(Json(None)),
     }
 
@@ -122,6 +123,10 @@ class _Session:
     def _put(self, key: str, own: str, home: str, role: str, content: list[Any], about: Mapping[str, Any]) -> None:
         items, parent = [{"role": role, "content": content}], self._ends.get(home, home)
         self.nodes[key] = {"id": own, "parent": parent, "items": items, "about": {**about}}
+
+    def shown(self) -> str | None:
+        last = self._last.get(False, "")
+        return self.nodes[self._ends.get(last, last)]["id"] if last else None
 
     def title(self) -> str:
         # Older versions wrote the summaries of other sessions into the newest one.

@@ -49,6 +49,7 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
         "system_prompt": joined([meta.inner("base_instructions").text("text"), meta.text("instructions")]),
         "metadata": {"codex": meta.kept("id") | meta.rest()},
         "messages": as_they_came(rollout.nodes),
+        "shown": rollout.nodes[rollout.tip]["id"] if rollout.tip else None,
         "notes": rollout.rows.done(meta),
     }
 
@@ -59,7 +60,7 @@ class _Rollout:
         self.title = self.asked = self.model = ""
         self.nodes: dict[int, dict[str, Any]] = {}
         #: The node that is followed, the one before the last message of a user, and those before each turn.
-        self._tip = self._before = 0
+        self.tip = self._before = 0
         self._turns: list[int] = []
 
     def follow(self, event: Json) -> None:
@@ -72,7 +73,7 @@ class _Rollout:
                 self.title = event.text("thread_name") or self.title
             case "thread_rolled_back" if self._turns and isinstance(event.get("num_turns"), int):
                 back = min(max(event.get("num_turns"), 1), len(self._turns))
-                self._tip = self._turns[-back]
+                self.tip = self._turns[-back]
                 del self._turns[-back:]
 
     def keep(self, own: str, row: Json, item: Json, is_summary: bool) -> None:
@@ -81,15 +82,15 @@ class _Rollout:
         given = {"role": role, "content": item.text("message")} if is_summary else item.whole()
         about = {"created_at": row.time("timestamp"), "metadata": {"compacted": True} if is_summary else {}}
         self.rows.add(row, role, [{"content": given}])
-        last = self.nodes.get(self._tip, {}) if self._tip == len(self.nodes) else {}
+        last = self.nodes.get(self.tip, {}) if self.tip == len(self.nodes) else {}
         if is_summary and not given["content"]:
             self.rows.notes["summaries that are sealed, left out"] += 1
         elif role == last.get("role") == "assistant":
             last["items"].append(given)
             last["id"] = own
         else:
-            self._before = self._tip if role == "user" else self._before
+            self._before = self.tip if role == "user" else self._before
             about["model"] = self.model if role == "assistant" else ""
-            node = {"id": own, "role": role, "parent": self._tip, "items": [given], "about": about}
-            self._tip = len(self.nodes) + 1
-            self.nodes[self._tip] = node
+            node = {"id": own, "role": role, "parent": self.tip, "items": [given], "about": about}
+            self.tip = len(self.nodes) + 1
+            self.nodes[self.tip] = node
