@@ -163,7 +163,13 @@ def _marked(text: str) -> list[str]:
 
 
 def _imported(text: str) -> None:
-    for data in (text, json.dumps([{"role": "user", "content": text}]), f"[{text}", f'{{"messages": [{text}'):
+    block = {"type": "text", "text": text}
+    asked = {"type": "user", "uuid": text, "sessionId": text, "message": {"content": [block, text]}}
+    rollout = {"type": "response_item", "payload": {"type": "message", "content": [block]}}
+    lines = [f"{json.dumps(one)}\n{json.dumps(one)}\n{text}" for one in (asked, rollout)]
+    deepseek = {"mapping": {text: {"message": {"fragments": [{"type": text, "content": text, "results": [text]}]}}}}
+    whole = [json.dumps(one) for one in ([{"role": "user", "content": text}], deepseek)]
+    for data in (text, *whole, *lines, f"[{text}", f'{{"messages": [{text}', f'{{"data": [{text}'):
         try:
             list(importing.read(files.documents_in(io.BytesIO(data.encode())), histories.READERS))
         except CompactionError:
@@ -536,6 +542,24 @@ def _known_again(given: Sequence[dict[str, Any]]) -> None:
     asked.read_params({"model": "m", "messages": given, "stop": [str(one["content"]) for one in given]}, ["stop"], ())
 
 
+def _of_agents(given: Sequence[dict[str, Any]]) -> None:
+    """As the lines of a session, ten of which are one reply."""
+    blocks = [{"type": "text", "text": one["content"]} for one in given]
+    claude: list[Any] = [
+        {
+            "type": "assistant",
+            "uuid": str(n),
+            "parentUuid": str(n - 1),
+            "message": {"id": str(n // 10), "content": [one]},
+        }
+        for n, one in enumerate(blocks)
+    ]
+    codex = [{"type": "response_item", "payload": {"type": "message", "content": [one]}} for one in blocks]
+    for rows in (claude, codex):
+        lines = files.LinesOfSession(heads=rows[:2], lines=[(n, 0, row) for n, row in enumerate(rows)])
+        list(importing.read([("", lines)], histories.READERS))
+
+
 def _parts(message: Any) -> list[Any]:
     """As a page is shown a reply that a provider streams."""
     delta = SimpleNamespace(content=message.content, reasoning=message.reasoning)
@@ -550,6 +574,7 @@ OF_MESSAGES: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
     "apply_tool_result_budget": lambda given: plain.apply_tool_result_budget(given, 100),
     "validated": _validated,
     "known again": _known_again,
+    "lines of agents": _of_agents,
     "shown in parts": lambda given: [*map(_parts, _values(given))],
     "to_openai": lambda given: openai_format.to_openai(_values(given)),
     "to_openai, alternating": lambda given: openai_format.to_openai(_values(given), alternate=True),

@@ -133,6 +133,32 @@ OUTPUT = [
 ]
 
 
+def deepseek(*nodes: tuple[Any, ...], **more: Any) -> dict[str, Any]:
+    """Of each node its id, its parent and its fragments."""
+    found = {own: {"id": own, "parent": parent, "children": [], "message": None} for own, parent, *_ in nodes}
+    for own, _, *fragments in nodes:
+        if fragments:
+            about = {"files": [], "model": "m", "inserted_at": "2026-06-01T10:00:00.5+08:00", **more}
+            found[own]["message"] = {**about, "fragments": fragments}
+    return {"id": "d", "title": "T", "inserted_at": "2026-06-01T10:00:00+08:00", "mapping": found}
+
+
+def fragment(kind: str, content: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "content": content, **more}
+
+
+PHASES = [
+    {
+        "phase": "thinking_summary",
+        "content": "",
+        "extra": {"summary_title": {"content": ["Plan"]}, "summary_thought": {"content": ["One.", "Two."]}},
+    },
+    {"phase": "web_search", "content": "", "extra": {"web_search_info": [{"url": "https://e.org/a", "title": "E"}]}},
+    {"phase": "think", "content": "Hm."},
+    {"phase": "answer", "content": "A.", "status": "finished"},
+]
+
+
 def libre(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"conversationId": "c", "title": "T", "messages": list(rows), **more}
 
@@ -155,6 +181,37 @@ LOOKED = {"type": "tool_call", "tool_call": {"id": "c1", "name": "look", "args":
 
 #: What came, and what is stored.
 ODDITIES: list[Any] = [
+    pytest.param(
+        deepseek(
+            ("root", None),
+            ("1", "root", fragment("REQUEST", "Q"), fragment("FILE", files=[{"file_id": "f", "file_name": "a.pdf"}])),
+            ("2", "1", fragment("THINK", "Hm."), fragment("RESPONSE", "A")),
+            ("3", "1", fragment("SEARCH", results=[{"url": "https://e.org/a", "title": "E"}]), fragment("TIP", "B")),
+        ),
+        [
+            "u Q <a.pdf>",
+            " a A ~Hm.",
+            " a search({})",
+            '  t {"results": [{"url": "https://e.org/a", "title": "E"}]}',
+            "   a B",
+        ],
+        id="DeepSeek: fragments, a fork, and a search",
+    ),
+    pytest.param(
+        webui(
+            row("q", None, "user", "Q", files=[{"name": "a.pdf", "id": "f"}]),
+            row("a", "q", "assistant", "", content_list=PHASES),
+            row("b", "q", "assistant", "B.", reasoning_content="Well."),
+        ),
+        [
+            "u Q <a.pdf>",
+            " a web_search() ~Plan\nOne.\n\nTwo.",
+            '  t {"web_search_info": [{"url": "https://e.org/a", "title": "E"}]}',
+            "   a A. ~Hm.",
+            " a B. ~Well.",
+        ],
+        id="Qwen: phases of a reply",
+    ),
     pytest.param(
         gpt(node("r", None), node("a", "q", "critic", "A"), node("q", "r", "user", "Q"), node("b", "q", "tool", "B")),
         ["u Q", " a A", " a tool({})", "  t B"],

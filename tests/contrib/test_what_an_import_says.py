@@ -28,6 +28,7 @@ from tests.contrib.test_histories import (
     block,
     bubble,
     claude,
+    deepseek,
     drawn,
     gpt,
     libre,
@@ -57,25 +58,15 @@ def asked(own: str, **more: Any) -> dict[str, Any]:
     return {"id": own, "role": "user", "createdAt": "2026-01-01T10:00:00Z", **more}
 
 
-def fragments(own: str, parent: str | None, kind: str, text: str) -> Any:
-    message = {"inserted_at": "2026-06-01T10:00:00+08:00", "model": "m", "fragments": [{"type": kind, "content": text}]}
-    return own, {"id": own, "parent": parent, "children": [], "message": message}
-
-
-DEEPSEEK = {
-    "id": "d",
-    "title": "T",
-    "mapping": dict([fragments("1", None, "REQUEST", "Q"), fragments("2", "1", "RESPONSE", "A")]),
-}
 LOOKALIKES: list[Any] = [
-    pytest.param(DEEPSEEK, "fragments", id="DeepSeek"),
+    pytest.param(deepseek(("q", None, {"kind": "REQUEST", "body": "Q"})), "body", id="like DeepSeek"),
     pytest.param(
         webui(
             row("q", None, "user", "Q"),
-            row("a", "q", "assistant", "", content_list=[{"content": "A", "phase": "answer"}]),
+            row("a", "q", "assistant", "", content_items=[{"content": "A", "phase": "answer"}]),
         ),
-        "content_list",
-        id="Qwen: only the replies",
+        "content_items",
+        id="like Qwen: only the replies",
     ),
     pytest.param({"id": "c", "messages": [asked("1", contentParts=[block("Q")])]}, "contentParts", id="Chatbox"),
     pytest.param({"id": "c", "messages": [asked("1", fragments=[{"part": {"text": "Q"}}])]}, "fragments", id="big-AGI"),

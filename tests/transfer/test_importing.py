@@ -327,8 +327,8 @@ class TestCommand:
 
     @pytest.mark.parametrize(
         ("arguments", "code"),
-        [(["nowhere.json"], 2), ([str(REPOSITORY)], 2), ([__file__], 1), ([__file__, "--owner", "nobody"], 2)],
-        ids=["no file", "a folder", "no JSON", "no such user"],
+        [(["nowhere.json"], 2), ([str(REPOSITORY / "docs")], 1), ([__file__], 1), ([__file__, "--owner", "nobody"], 2)],
+        ids=["no file", "a folder without conversations", "no JSON", "no such user"],
     )
     def test_exit_codes_tell_a_wrong_call_from_a_broken_file(self, arguments, code):
         with pytest.raises(CommandError) as caught:

@@ -14,7 +14,16 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from compaction_app.contrib.histories import chatgpt, claude, librechat, open_assistant, open_webui
+from compaction_app.contrib.histories import (
+    chatgpt,
+    claude,
+    claude_code,
+    codex,
+    deepseek,
+    librechat,
+    open_assistant,
+    open_webui,
+)
 from compaction_app.contrib.histories.files import documents_of
 from compaction_app.models import ChatMessage, ChatSession, MessagePin
 from compaction_app.models.columns import names
@@ -23,7 +32,7 @@ from compaction_app.transfer.formats import Conversation, FormatReader
 from compaction_app.transfer.importing import Refused
 from compaction_app.values import Kind
 
-_PRODUCTS = (chatgpt, claude, open_webui, librechat, open_assistant)
+_PRODUCTS = (claude_code, codex, deepseek, chatgpt, claude, open_webui, librechat, open_assistant)
 READERS: tuple[FormatReader, ...] = tuple(product.read for product in _PRODUCTS)
 #: The form → what writes a document of the OpenAI chat format in it.
 WRITERS: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {

@@ -10,7 +10,7 @@ import sys
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
@@ -20,11 +20,15 @@ from compaction_app.exceptions import ImportFailed
 _CHUNK = 1 << 20
 #: Bytes of one conversation, and values in it: each value takes up to 250 bytes of memory, however short it is.
 LARGEST, MOST_VALUES = 1 << 26, 1_000_000
-_TOO_LARGE = f"this is more than {LARGEST:,} bytes or {MOST_VALUES:,} values, which no conversation has."
+TOO_LARGE = f"this is more than {LARGEST:,} bytes or {MOST_VALUES:,} values, which no conversation has."
 #: What a zip may have; texts are seldom packed to less than a tenth.
 MOST_ENTRIES, LARGEST_TOTAL, HIGHEST_RATIO = 50_000, 1 << 35, 200
-#: In an archive with files of these names, the others are no conversations.
-_NAMES, _OTHER_NAMES = ("conversations*.json",), ("*.json", "*.jsonl", "*.ndjson")
+#: In an archive or a folder with files of these names, the others are no conversations: indexes and settings, say.
+_NAMES = (("conversations*.json",), ("*.jsonl", "*.ndjson"), ("*.json",))
+#: What only the lines have that agents write: each file of these is one conversation.
+_OF_SESSIONS = frozenset({"payload", "record_type", "sessionId", "agentId", "leafUuid", "snapshot"})
+#: Qwen's export of all conversations.
+_WRAPPED = re.compile(rb'\{(?:\s*+"\w++"\s*+:\s*+(?:"[^"]*+"|\w++)\s*+,)*+\s*+"data"\s*+:\s*+(?=\[)')
 #: Levels of JSON, two for each message of a nested export; a C stack takes several times as many.
 _DEEPEST = 10_000
 #: With the byte order mark.
@@ -39,9 +43,18 @@ _BEGINS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{,]', re.DOTALL)
 Documents = Iterator[tuple[str, Any]]
 
 
+class LinesOfSession(dict[str, Any]):
+    """The file of an agent's session: its first ``heads``, and ``lines`` with number, bytes and value.
+
+    They are parsed as they are read: most are left out.
+    """
+
+
 def documents_of(paths: Sequence[Path]) -> Documents:
-    for path in paths:
-        name = f"{path.name}, " if len(paths) > 1 else ""
+    """Of files, zips, and folders with any number of them."""
+    found = list(chain.from_iterable(map(_inside, paths)))
+    for path in found:
+        name = f"{path.name}, " if len(found) > 1 else ""
         try:
             with path.open("rb") as file:
                 # The directory of a zip is at its end: half of one has none.
@@ -62,7 +75,8 @@ def _zipped(path: Path, name: str) -> Documents:
             entries = archive.infolist()
             if len(entries) > MOST_ENTRIES:
                 raise ImportFailed(f"{path.name} has {len(entries):,} entries; {MOST_ENTRIES:,} are allowed.")
-            chosen = _matching(entries, _NAMES) or _matching(entries, _OTHER_NAMES)
+            named = {entry.filename: entry for entry in entries}
+            chosen = [named[name] for name in _matching(named)]
             total, packed = (sum(getattr(one, key) for one in chosen) for key in ("file_size", "compress_size"))
             if total > LARGEST_TOTAL or total > max(packed, 1000) * HIGHEST_RATIO:
                 raise ImportFailed(f"{path.name} has {packed:,} bytes that unpack to {total:,}, which is too many.")
@@ -77,25 +91,26 @@ def _zipped(path: Path, name: str) -> Documents:
         raise ImportFailed(f"{path.name} cannot be unpacked: {error}.") from error
 
 
-def _matching(entries: Sequence[zipfile.ZipInfo], patterns: Sequence[str]) -> list[zipfile.ZipInfo]:
-    def matches(entry: zipfile.ZipInfo) -> bool:
-        # What macOS adds to each file is in a folder of its own.
-        name = entry.filename.lower()
-        return not name.startswith("__macosx/") and any(
-            fnmatch.fnmatch(name.rpartition("/")[2], pattern) for pattern in patterns
-        )
+def _inside(path: Path) -> Iterable[Path]:
+    return map(Path, _matching(str(one) for one in path.rglob("*") if one.is_file())) if path.is_dir() else [path]
 
-    return sorted(filter(matches, entries), key=lambda entry: entry.filename)
+
+def _matching(names: Iterable[str]) -> list[str]:
+    # What macOS adds to each file is in a folder of its own.
+    known = sorted(name for name in names if not name.lower().startswith("__macosx/"))
+    ends = {name: name.lower().rpartition("/")[2] for name in known}
+    found = ([one for one in known if any(fnmatch.fnmatch(ends[one], way) for way in ways)] for ways in _NAMES)
+    return next(filter(None, found), [])
 
 
 def documents_in(file: IO[bytes]) -> Documents:
-    """The conversations of a list, one JSON value a line, or the one value of the file."""
+    """The conversations of a list, one JSON value a line, the one value of the file, or the session of an agent."""
     began = enumerate(iter(lambda: file.readline(_CHUNK), b""), start=1)
     number, first = next(((n, line) for n, line in began if line.strip(_BLANK)), (1, b""))
     if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         yield "", ImportFailed("this is UTF-16 text: save it as UTF-8.")
         return
-    first = first.lstrip(_BLANK)
+    first = _unwrapped(first.lstrip(_BLANK))
     is_list = first.startswith(b"[")
     if not is_list and not first.endswith(b"\n"):
         first += next(_lines(file), b"")
@@ -107,18 +122,40 @@ def documents_in(file: IO[bytes]) -> Documents:
             rest.append(line)
             if line.strip():
                 break
+    heads = [_parse(line) for line in (first, rest[-1])] if rest and rest[-1].strip() else []
+    numbered = ((place, one) for place, one in enumerate(chain([first], rest, lines), start=number) if one.strip())
+    if any(map(_is_of_session, heads)):
+        yield "", LinesOfSession(heads=heads, lines=((place, len(line), _parse(line)) for place, line in numbered))
     # A broken first line of several is as any other.
-    if rest and rest[-1].strip() and (_is_json(first) or _is_json(rest[-1])):
-        for place, line in enumerate(chain([first], rest, lines), start=number):
-            if line.strip():
-                yield f"line {place}", _parse(line)
+    elif any(isinstance(one, dict | list) for one in heads):
+        for place, line in numbered:
+            yield f"line {place}", _parse(line)
     elif is_list:
         yield from _of_list(file, first)
     else:
-        whole = first + b"".join(rest)
-        while len(whole) <= LARGEST and (more := file.read(_CHUNK)):
-            whole += more
-        yield "", _parse(whole, number)
+        yield from _whole(file, first + b"".join(rest), number)
+
+
+def _whole(file: IO[bytes], begun: bytes, number: int) -> Documents:
+    begun += file.read(_CHUNK)
+    if (found := _unwrapped(begun)) is not begun:
+        yield from _of_list(file, found)
+        return
+    while len(begun) <= LARGEST and (more := file.read(_CHUNK)):
+        begun += more
+    if begun.strip(_BLANK):
+        value = _parse(begun, number)
+        lone = LinesOfSession(heads=[value], lines=[(number, len(begun), value)])
+        yield "", lone if _is_of_session(value) else value
+
+
+def _unwrapped(begun: bytes) -> bytes:
+    """Of an object that has its conversations in a list, from that on."""
+    return begun[found.end() :] if (found := _WRAPPED.match(begun)) else begun
+
+
+def _is_of_session(value: Any) -> bool:
+    return isinstance(value, dict) and "messages" not in value and not _OF_SESSIONS.isdisjoint(value)
 
 
 def _of_list(file: IO[bytes], first: bytes) -> Documents:
@@ -152,7 +189,7 @@ def _items(file: IO[bytes], pending: bytes) -> Iterator[Any]:
             if depth == 1:
                 # Numbers and texts.
                 if is_too_large or (others := pending[begun : at - 1].strip(b", \t\r\n")):
-                    found = ImportFailed(_TOO_LARGE) if is_too_large else _parse(b"[" + others + b"]")
+                    found = ImportFailed(TOO_LARGE) if is_too_large else _parse(b"[" + others + b"]")
                     yield from found if isinstance(found, list) else [found]
                 begun, is_too_large = at - 1, False
             depth += 1 if mark in b"[{" else -1
@@ -160,7 +197,7 @@ def _items(file: IO[bytes], pending: bytes) -> Iterator[Any]:
                 return
             if depth == 1:
                 if mark in b"]}":
-                    yield ImportFailed(_TOO_LARGE) if is_too_large else _parse(pending[begun:at])
+                    yield ImportFailed(TOO_LARGE) if is_too_large else _parse(pending[begun:at])
                 begun, is_too_large = at, False
         at = match.end() if match else at
         if at - begun > LARGEST:
@@ -200,7 +237,7 @@ def _is_too_large(data: bytes) -> bool:
 def _parse(data: bytes, first_line: int = 0) -> Any:
     """The value, or what is wrong with it. ``first_line``: of the file, where that is known."""
     if _is_too_large(data):
-        return ImportFailed(_TOO_LARGE)
+        return ImportFailed(TOO_LARGE)
     try:
         return _loaded(data)
     except json.JSONDecodeError as error:

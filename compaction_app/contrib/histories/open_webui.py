@@ -1,7 +1,8 @@
-"""Open WebUI's export: ``chat.history.messages`` by id, or a flat ``chat.messages`` in older ones.
+"""Open WebUI's export: ``chat.history.messages`` by id, or a flat ``chat.messages`` in older ones. Qwen's has its form.
 
 One reply holds reasoning, calls, results and text: in ``output``, as items of the Responses API, and again in
-``content``, as HTML. Replies of several models that were asked at once are siblings.
+``content``, as HTML; Qwen's as phases in ``content_list``. Replies of several models that were asked at once are
+siblings.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from compaction_app.contrib.histories.reading import (
@@ -88,7 +90,7 @@ def read(given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _turn(own: str, parent: str | None, row: Json) -> list[dict[str, Any]]:
     row.items("childrenIds")
-    pieces, text = list(_of_output(own, row)), text_in(row.given.get("content"))
+    pieces, text = [*_of_output(own, row), *_of_phases(own, row)], text_in(row.given.get("content"))
     in_html = list(_of_content(own, text)) if row.get("role") == "assistant" else [("text", text)]
     said = [piece for piece in in_html if piece[0] == "text"]
     if not any(kind == "text" for kind, _ in pieces):
@@ -129,6 +131,24 @@ def _of_output(own: str, row: Json) -> Iterator[tuple[str, Any]]:
                 yield result
             case "open_webui:code_interpreter":
                 yield from (("call", a_call(call_id, "code_interpreter", item.kept("lang", "code"))), result)
+
+
+def _of_phases(own: str, row: Json) -> Iterator[tuple[str, Any]]:
+    """What it searched for and made with other tools is a call, whose result is what is known of it."""
+    parts = row.inners("content_list")
+    has_thoughts = any(str(part.given.get("phase")).startswith("think") for part in parts)
+    if not has_thoughts and (thought := row.said("reasoning_content")):
+        yield "reasoning", thought
+    for number, part in enumerate(parts, start=1):
+        phase, call_id, extra = part.text("phase"), f"{own}:{number}", part.inner("extra")
+        if phase == "thinking_summary":
+            titles, thoughts = (extra.inner(key).items("content") for key in ("summary_title", "summary_thought"))
+            yield from (("reasoning", joined(pair, "\n")) for pair in zip_longest(titles, thoughts))
+        elif phase in ("think", "answer", ""):
+            yield "reasoning" if phase == "think" else "text", part.said("content")
+        else:
+            yield "call", a_call(call_id, phase, part.inner("function_call").text("arguments"))
+            yield "result", {"tool_call_id": call_id, "content": part.said("content") or text_in(dict(extra.whole()))}
 
 
 def _of_content(own: str, content: str) -> Iterator[tuple[str, Any]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
+from compaction_app.contrib.histories.files import LARGEST, TOO_LARGE, LinesOfSession
 from compaction_app.exceptions import ImportFailed, InvalidMessage
+from compaction_app.messages.originals import items_joined, messages_of
 from compaction_app.transfer.formats import SAID, read_moment, require_read, strings_of
 
 #: Later than any date in seconds since 1970: these are milliseconds.
@@ -15,6 +17,8 @@ _MILLISECONDS = 10**11
 #: Characters of JSON that a session's metadata takes of one key: a file's text is counted instead.
 _LARGE = 10_000
 _SHOWN_KEY = 60
+#: Of a question that becomes the title.
+TITLE_CHARACTERS = 80
 
 
 class Json:
@@ -172,6 +176,40 @@ class Rows:
         require_read(self._found)
         self.notes.update(f"not stored: {key[:_SHOWN_KEY]}" for key, _ in document.unread())
         return +self.notes
+
+
+def lines_of(session: LinesOfSession, notes: Counter[str], kinds: Container[str]) -> Iterator[tuple[int, str, Json]]:
+    """The number and the type of each line, and the line. Those of other ``kinds`` are counted."""
+    size = 0
+    for number, length, value in session["lines"]:
+        row = Json(value)
+        kind = row.text("type") if row else "?"
+        if kind in kinds:
+            size += length
+            if size > LARGEST:
+                raise ImportFailed(TOO_LARGE)
+        else:
+            left_out = f"of the type {kind[:_SHOWN_KEY] or '?'}" if row else "that cannot be read"
+            notes[f"lines {left_out}, left out"] += 1
+        yield number, kind, row
+
+
+def as_they_came(nodes: Mapping[Any, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Messages of a provider's API as ours; what the fields cannot give back stays beside them.
+
+    Of each node its ``id``, its ``parent`` (a key of ``nodes``), the ``items``, and what else is ``about`` it.
+    """
+    messages: list[dict[str, Any]] = []
+    for node in nodes.values():
+        made = [one for _, joined in items_joined(node["items"]) for one in messages_of(joined, "model")]
+        made[-1] |= node["about"]
+        parent = nodes[node["parent"]]["id"] if node["parent"] in nodes else None
+        for number, one in enumerate(made, start=1):
+            own = node["id"] if one is made[-1] else f"{node['id']}:{number}"
+            one |= {"id": own, "parent": parent, "created_at": node["about"]["created_at"]}
+            parent = own
+        messages += made
+    return messages
 
 
 class WaitingCalls:

@@ -34,21 +34,22 @@ _MOST_KEYS = 200
 
 class Command(BaseCommand):
     help = (
-        "Import conversations with all their branches: exports of ChatGPT, Claude, Open WebUI and LibreChat, "
-        "Open-Assistant trees and the OpenAI chat format, as JSON, as JSON lines, or in a zip. Each is imported "
-        "completely or not at all; exit code 1 tells that one was not. A second import stores nothing again."
+        "Import conversations with all their branches: exports of ChatGPT, Claude, DeepSeek, Qwen, Open WebUI and "
+        "LibreChat, sessions of Claude Code and Codex CLI, Open-Assistant trees and the OpenAI chat format, as JSON, "
+        "as JSON lines, in a zip or in a folder. Each is imported completely or not at all; exit code 1 tells that one "
+        "was not. A second import stores nothing again."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="several are one archive")
+        parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="or folder; several are one archive")
         parser.add_argument("--owner", metavar="USERNAME", help="the user who owns the conversations")
         add_database(parser)
         add_json(parser)
 
     def handle(self, *, files: list[Path], database: str, **options: Any) -> None:
         for file in files:
-            if not file.is_file():
-                raise WrongCall(f"There is no file {file}.")
+            if not file.exists():
+                raise WrongCall(f"There is no file or folder {file}.")
         owner = user_named(options["owner"], database)
         outcomes: list[Imported | Refused] = []
         try:
