@@ -342,7 +342,7 @@ def test_an_export_that_breaks_off_leaves_no_file(monkeypatch, tmp_path):
             raise KeyboardInterrupt
         return made(session)
 
-    monkeypatch.setattr("compaction_app.management.commands.export_chats.document_of", fail_later)
+    monkeypatch.setattr("compaction_app.contrib.histories.document_of", fail_later)
     with pytest.raises(KeyboardInterrupt):
         call_command("export_chats", out=Path(tmp_path, "out.json"), stdout=io.StringIO())
     assert list(tmp_path.iterdir()) == []
