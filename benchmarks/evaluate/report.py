@@ -93,12 +93,11 @@ def _sentences(results: Sequence[Result]) -> str:
     ]
     return (
         "The extractive summarizer needs no model. Of the values that a customer-service agent's next call needs and "
-        f"no longer sees, it keeps at windows of {windows} tokens {by_window(EXTRACT, TUNED)} of 100 in the runs that "
-        f"it was tuned on, and {by_window(EXTRACT, HELD_OUT)} in those that were kept back; a list of the newest named "
-        f"values {by_window(LIST, TUNED)} and {by_window(LIST, HELD_OUT)}. Of answers about friends' chats of months "
-        f"4,000 tokens have {of_100('friends', EXTRACT, f'stmt, {TUNED}')} of 100 words and, kept back, "
-        f"{of_100('friends', EXTRACT, f'stmt, {HELD_OUT}')}. Of {len(told)} statements that another one denies, limits "
-        "or corrects, in conversations that it was not tuned on, "
-        f"{sum(cell.got for cell in told):.0f} are quoted without it. A model's summaries were not measured "
+        f"no longer sees, it keeps {by_window(EXTRACT, TUNED)} of 100 at windows of {windows} tokens, kept back "
+        f"{by_window(EXTRACT, HELD_OUT)}; a list of the newest named values {by_window(LIST, TUNED)} and "
+        f"{by_window(LIST, HELD_OUT)}. Of answers about friends' chats of months 4,000 tokens have "
+        f"{of_100('friends', EXTRACT, f'stmt, {TUNED}')} of 100 words, kept back "
+        f"{of_100('friends', EXTRACT, f'stmt, {HELD_OUT}')}. Of {len(told)} statements, kept back, that another one "
+        f"denies, limits or corrects, {sum(cell.got for cell in told):.0f} are quoted without it "
         "([more](docs/proofs.md#what-summaries-keep))."
     )

@@ -1,4 +1,4 @@
-"""README's examples run as they are printed."""
+"""The examples of docs/frameworks.md run as they are printed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.plugin import NO_FRAMEWORKS
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ROOT = Path(__file__).parent.parent.parent
-README = (ROOT / "README.md").read_text()
+PAGE = (ROOT / "docs" / "frameworks.md").read_text()
 
 
 def agents_sdk(url):
@@ -60,13 +60,13 @@ def langchain(url):
         ("langchain", "TreeMiddleware", langchain),
     ],
 )
-def test_the_readme(server, session, package, door, made):
+def test_a_first_run(server, session, package, door, made):
     pytest.importorskip(package, reason=NO_FRAMEWORKS)
-    [example] = [block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if f"= {door}(" in block]
+    [example] = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if f"import {door}\n" in block]
     server.script([steps.reply("Aye.")])
     tip = grow(session, None, "u a")[-1]
     names = {**made(server.url), "chat_session": session, "tip": tip}
-    code = compile(example, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    code = compile(example, "frameworks.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
     async def run():
         await eval(code, names)
@@ -129,8 +129,8 @@ def test_both_ways_to_an_approval(server, session, package, made, title):
     assert [(one.role, one.content) for one in chat.get_branch(end)] == turn * 2
 
 
-def test_the_gateway_of_the_readme(server, live_server, settings, monkeypatch):
-    [example] = [block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "(Gateway)" in block]
+def test_the_gateway_of_the_page(server, live_server, settings, monkeypatch):
+    [example] = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "(Gateway)" in block]
     urls = ModuleType("gateway_urls")
     users = get_user_model().objects
     vars(urls).update(find_user_by_key=lambda key: users.filter(username=key).first())

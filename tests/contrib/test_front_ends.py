@@ -23,15 +23,15 @@ pytestmark = [
 ]
 
 SOURCES = Path(__file__).parent / "front_ends"
-README = (Path(__file__).parent.parent.parent / "README.md").read_text()
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "frameworks.md").read_text()
 IMPORTS = 'import { useChat } from "@ai-sdk/react";\nimport { DefaultChatTransport } from "ai";\n'
 
 
 @pytest.fixture(scope="module")
 def bundle():
-    """Makes the page, with README's lines as they are printed."""
+    """Makes the page, with the page's lines as they are printed."""
     folder = Path(os.environ["FRONT_ENDS"])
-    [lines] = re.findall(r"```jsx\n(.*?)```", README, re.DOTALL)
+    [lines] = re.findall(r"```jsx\n(.*?)```", PAGE, re.DOTALL)
     hook = f"{IMPORTS}export function useReadme(sessionId, csrfToken, messages) {{\n{lines}return chat;\n}}\n"
     (folder / "readme.jsx").write_text(hook)
     (folder / "page.jsx").write_text((SOURCES / "page.jsx").read_text())
