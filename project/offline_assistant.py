@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import unescape
 from itertools import chain
 from typing import Any
 
@@ -34,11 +35,14 @@ NAME = "offline-assistant"
 _BEGINS = "No model is set up here, so I "
 FOUND = _BEGINS + "looked in our conversation. The best answer that I found is in {where}:"
 NOTHING = _BEGINS + "looked in our conversation. I found nothing in it that answers this."
-ADVICE = "I look in what a model would be sent: the newest messages, and a summary of the older ones."
+ADVICE = (
+    "I look in what a model would be sent: the newest messages, a summary of the older ones, and what a search finds."
+)
 NOTED = _BEGINS + "can only quote. Noted: ask me about it."
 
 _WHERE = {"user": "a message of yours", "tool": "a tool's result"}
 _SUMMARY = re.compile(r"<conversation-summary>\n(.*)\n</conversation-summary>", re.DOTALL)
+_RECALLED = re.compile(r"<recalled message=(\d+)[^>]*>\n(.*?)\n</recalled>", re.DOTALL)
 _ASKS = re.compile(
     r"(?:and |so |but )?(?:what|which|who|whose|when|where|why|how|tell|show|give|find|list|name|explain)\b"
     r"|.*\b(?:asks?|wonders?|wants? to know) (?:for|about|what|which|who|when|where|how|whether|if)\b",
@@ -140,6 +144,8 @@ def _statements(messages: Sequence[Mapping[str, Any]], asked: int) -> Iterator[_
         if summary := role == "user" and _SUMMARY.search(text):
             told = [*(one.text for one in read_back(summary[1])), *work_of(summary[1]).splitlines()]
             parts = [("the summary", told)]
+        elif found := role == "user" and n != asked and _RECALLED.findall(text):
+            parts = [(f"message {number}", _sentences(unescape(one))) for number, one in found]
         elif n != asked:
             parts.append((_WHERE.get(role, "an earlier reply"), _sentences(typed)))
         for where, told in parts:

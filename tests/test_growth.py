@@ -660,7 +660,8 @@ NOT_FROM_OUTSIDE = set(
     # A row, by its key: queries, whose number and rows other tests assert.
     """require_tip request_compaction compact acompact open_now copies_of retire_summary live_built_on
     redact_message delete_message delete_owner ids_below pin_message unpin_message recall_text recall_message prefetched
-    settle is_of_page asked_request correct_summary check_author hand_over ahand_over search sessions_with continued_with
+    settle is_of_page asked_request correct_summary check_author hand_over ahand_over search continued_with
+    sessions_with
     """
     # They ask a model, or run in a framework, and read with what is here.
     """ask open_stream acomplete stream astream answer_recalls finish unknown items_of messages_of place store

@@ -7,7 +7,7 @@ again: ``chat.complete`` refuses while a model is asked, and gives the connectio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import openai
 from django.conf import settings
@@ -32,6 +32,9 @@ from project import offline_assistant
 
 #: Used where neither ``CHAT_MODEL`` nor the conversation names a model.
 DEFAULT_MODEL = "gpt-5.4-mini"
+
+#: What the question finds of what is summarized goes along, for models without tools too.
+RECALL: Literal["prefetch"] = "prefetch"
 
 #: Why there is no reply, as a sentence. A test compares the keys with the codes that a provider's error may have.
 REPLY_ERRORS = {
@@ -82,7 +85,7 @@ def open_client() -> openai.OpenAI:
 
 def turn_of_stream(_request: HttpRequest, session: ChatSession, _extra: Any) -> dict[str, Any]:
     """How the stream for pages asks: its hook."""
-    return {"client": open_client(), "model": model_for(session)}
+    return {"client": open_client(), "model": model_for(session), "recall": RECALL}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,7 +106,7 @@ def take_turn(session: ChatSession, message: ChatMessage, *, regenerate: bool = 
     model = model_for(session)
     try:
         with open_client() as client:
-            return Turn(tip=chat.complete(message, client=client, model=model, regenerate=regenerate))
+            return Turn(tip=chat.complete(message, client=client, model=model, regenerate=regenerate, recall=RECALL))
     except (openai.OpenAIError, CompactionError) as error:
         problem, detail = words_for(error, model)
         return Turn(tip=message, problem=problem, detail=detail)

@@ -276,6 +276,7 @@ def _branch_page(
         "editing": editing,
         "corrected": corrected,
         "hand_over_key": uuid.uuid4().hex,
+        "suggestions": list(map(str, (session.metadata or {}).get("suggestions") or ()))[:3] if tip else [],
         "continued": _continued(session),
         "generations": reading.read_generations(session, tip, page.state) if shows_generations else None,
         "generations_shown": reading.GENERATIONS_SHOWN,

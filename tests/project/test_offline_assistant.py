@@ -27,6 +27,12 @@ def found(where, quote):
         (said(summary_message("## 2026-03-02\n\nuser: the roof leaks · the harbour code is 4711")), "the summary"),
         (said('Look.\n\n<file name="note.txt">\nIt rains. the harbour code is 4711\n</file>'), "the file note.txt"),
         (said([{"type": "text", "text": "the harbour code is 4711"}, {"type": "image_url"}]), "a message of yours"),
+        (
+            said(
+                "Found.\n<recalled message=12 role=user time=2026-03-02T09:18>\nthe harbour code is 4711\n</recalled>"
+            ),
+            "message 12",
+        ),
         (said("the harbour code is 4711", "assistant"), "an earlier reply"),
         (said("the harbour code is 4711", "tool"), "a tool's result"),
     ],

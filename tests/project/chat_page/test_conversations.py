@@ -39,6 +39,14 @@ class TestConversations:
         assert answer["Content-Disposition"].startswith("attachment")
         assert answer.json()["messages"][-1]["content"] == tip.content
 
+    def test_questions_to_ask_are_sent_by_a_click(self, browser, marit):
+        said = {"suggestions": ["Who <b>?", "When?", "Where?", "Why?"]}
+        session = chat.start_session(owner=marit, metadata=said)
+        assert "Who" not in text_of(browser.get(url("session", session)))
+        page = text_of(browser.get(url("branch", session, grow(session, 1))))
+        assert 'name="content" value="Who &lt;b&gt;?"' in page
+        assert "Why?" not in page
+
     def test_one_is_renamed_and_deleted(self, browser, session):
         browser.post(url("rename", session), {"title": "Harbour"})
         assert "Harbour" in text_of(browser.get(url("delete", session)))
