@@ -4,8 +4,6 @@ What planning, pruning, fitting and the choice of a summary answer by themselves
 same numbers go through the public door and a database.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_app import chat, tasks

@@ -1,7 +1,5 @@
 """Modes with their presets and overrides, and a model changed in the middle of a session."""
 
-from __future__ import annotations
-
 import openai
 import pytest
 

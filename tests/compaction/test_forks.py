@@ -1,7 +1,5 @@
 """An edit anywhere in a compacted chat: what the model still sees of what was summarized."""
 
-from __future__ import annotations
-
 import re
 import sys
 from typing import NamedTuple

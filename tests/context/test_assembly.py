@@ -1,7 +1,5 @@
 """What a context says of itself, proved by the rows it was made from."""
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_app import chat

@@ -1,7 +1,5 @@
 """What a fork between a summary's cutoff and its anchor is shown: the extract, and nothing of the other branch."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

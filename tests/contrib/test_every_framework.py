@@ -1,7 +1,5 @@
 """What holds for every framework alike, by its own runner over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import functools

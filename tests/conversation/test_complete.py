@@ -1,7 +1,5 @@
 """Asking the chat model: what is sent, replies that are none, tips that are refused, the async twins."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A message goes with all below it, in a constant number of statements; what points at it follows its rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ search before the erasure shows that the marks really stand where they were plan
 rows until it is vacuumed, in its logs and in backups, is beyond an app's reach.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A pinned message: shown verbatim beside the summary on every branch that has it, counted, and gone with its text."""
 
-from __future__ import annotations
-
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection

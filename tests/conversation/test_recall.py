@@ -1,7 +1,5 @@
 """Searching what a branch has summarized away, and the tool with which a model does so."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

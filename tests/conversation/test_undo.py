@@ -5,8 +5,6 @@ the next compaction builds on the newest live one, generation numbers go on, and
 was told once: nothing is lost and nothing twice.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/recipes.md and docs/data.md: every example runs, clients and view against a server that follows a script."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """System checks: the id that hosts silence, and the name of what is wrong in the message or its hint."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """``compact`` and ``recover_compactions``, and the commands together on real conversations."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

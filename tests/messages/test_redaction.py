@@ -1,7 +1,5 @@
 """Secrets: what is recognized, what is not touched, and that none leaves for a model."""
 
-from __future__ import annotations
-
 import json
 import logging
 from typing import Any

@@ -1,7 +1,5 @@
 """Bad input has the same fate on every database: a typed error that names the field, and nothing written."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import nullcontext

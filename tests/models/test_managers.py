@@ -1,7 +1,5 @@
 """The node API over an append-only tree: treebeard's answers, in constant queries, and nothing is moved."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

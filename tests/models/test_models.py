@@ -1,7 +1,5 @@
 """What the database itself keeps, whatever code writes to it; and what the models say of themselves."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial
