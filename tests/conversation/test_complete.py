@@ -48,16 +48,6 @@ class TestBadInput:
             chat.compact(tip, instructions="x" * 2_001)
 
 
-class TestContext:
-    def test_reading_writes_nothing(self, session):
-        tip = grow(session, None, "u a " * 60)[-1]
-        context = chat.get_context(tip)
-        assert context.strategy == "truncated"
-        assert context.dropped > 0
-        assert not CompactionEvent.objects.exists()
-        assert not CompactionRun.objects.exists()
-
-
 class TestComplete:
     def test_the_reply_is_appended_and_the_next_compaction_requested(self, client, server):
         session = chat.start_session(model="house-model", system_prompt="You are terse.")
