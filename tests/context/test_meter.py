@@ -88,6 +88,10 @@ class TestState:
         assert run.anchor_id in {one.pk for one in branch}
         assert (chat.measure(branch[-1]).state, chat.measure(branch[-1]).run_id != run.pk) == ("ok", True)
 
+    def test_where_compaction_is_off_nothing_is_due(self, settings):
+        settings.COMPACTION = small(MODE="off")
+        assert chat.measure(due_tip()).state == "ok"
+
     def test_a_newest_turn_that_is_too_large_is_no_meter(self):
         with pytest.raises(ContextOverflow):
             chat.measure(grow(chat.start_session(model="m"), None, "u(9000)")[-1])

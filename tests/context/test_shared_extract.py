@@ -64,6 +64,22 @@ def without_masts(text: str) -> str:
     return text.replace("mast", "[gone]")
 
 
+class TestNotShown:
+    def test_the_newest_user_message_is_never_covered_by_it(self, session):
+        nodes, _, _ = branch_and_fork(session)
+        for tip in (grow(session, nodes[149], "a a")[-1], nodes[149]):
+            assert chat.get_context(tip).strategy == "truncated"
+
+    def test_a_result_never_stands_without_the_call_that_the_extract_covers(self, session):
+        """The call was open at the cutoff, which is why the anchor is below it; on another branch it is answered."""
+        nodes = grow(session, None, "u a " * 75 + "u c")
+        below = grow(session, nodes[-1], "u a u a")
+        anchored_summary(below[0], nodes[-1], extract=EXTRACT)
+        call = nodes[-1].tool_calls[0]["id"]
+        answered = chat.append_message(session, nodes[-1], role="tool", tool_call_id=call, content=words(90))
+        assert chat.get_context(grow(session, answered, "a u")[-1]).strategy == "truncated"
+
+
 class TestCost:
     def test_only_where_something_would_be_left_out_one_more_statement_is_made(self, session):
         nodes, _, fork = branch_and_fork(session)

@@ -117,8 +117,6 @@ def test_the_snippet_runs() -> None:
     assert "none False" in out.getvalue()
 
 
-# -- docs/admin.md ---------------------------------------------------------------------------------------------
-
 TOUR = (DOCS / "admin.md").read_text()
 #: Bytes of a picture.
 MOST_BYTES = 150_000
@@ -130,8 +128,6 @@ def test_every_picture_of_the_admin_is_there_and_small():
     assert sorted(pictures) == sorted(path.name for path in DOCS.glob("admin-*.png"))
     assert {name for name in pictures if (DOCS / name).stat().st_size > MOST_BYTES} == set()
 
-
-# -- docs/architecture.md --------------------------------------------------------------------------------------
 
 ARCHITECTURE = (DOCS / "architecture.md").read_text()
 

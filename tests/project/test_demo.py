@@ -188,24 +188,14 @@ class TestStopping:
 
 
 @pytest.mark.pure
-class TestRefusals:
-    """Told at once, before anything is started."""
-
-    @pytest.fixture
-    def refused(self, tmp_path: Path) -> Any:
-        def start(*arguments: str, **environment: str) -> str:
-            with RunningDemo(tmp_path / "demo", arguments, environment) as running:
-                assert running.wait() == 1
-            assert "Traceback" not in running.output
-            running.assert_nothing_is_left(seconds=0)
-            return running.output
-
-        return start
-
-    def test_a_broken_file(self, refused, tmp_path):
-        file = tmp_path / "broken.json"
-        file.write_text('{"messages": [\n')
-        assert "line 2: this is not JSON" in refused("--once", "--file", str(file))
+def test_a_broken_file_is_refused_before_anything_is_started(tmp_path):
+    file = tmp_path / "broken.json"
+    file.write_text('{"messages": [\n')
+    with RunningDemo(tmp_path / "demo", ["--once", "--file", str(file)], {}) as running:
+        assert running.wait() == 1
+    assert "line 2: this is not JSON" in running.output
+    assert "Traceback" not in running.output
+    running.assert_nothing_is_left(seconds=0)
 
 
 @pytest.mark.django_db
