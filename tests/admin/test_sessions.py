@@ -120,15 +120,6 @@ class TestDashboard:
         assert "compaction-failed" not in page
 
 
-def test_a_sessions_page_says_what_is_reserved_and_available(viewer, settings):
-    settings.COMPACTION |= {"RESERVED_TOKENS": 200}
-    session = start_session(system_prompt="Answer like a pilot.", model="m", token_calibration={"m": 0.8131})
-    prompt = chat.get_context(chain(session, 2)[-1]).messages[0].tokens
-    found = figures_of(viewer.get(page_of(session)).text)
-    assert found["Reserved"] == f"{200 + prompt} tokens ({prompt} of them for the system prompt)"
-    assert found["Available"] == f"{int((4000 - 200 - prompt) / 0.8131):,} tokens"
-
-
 def test_where_compaction_is_off_both_pages_say_so_and_leave_away_what_does_not_apply(operator):
     """The branch is over its threshold, if there were one."""
     session, tip = conversation(settings={"MODE": "off"})

@@ -33,15 +33,6 @@ def test_one_that_no_model_wrote_says_so_and_why_and_shows_its_text_once(viewer)
     assert page.count("the tide table is on the wall") == 1
 
 
-def test_the_line_goes_up_to_the_first_and_down_to_the_newest(viewer, three):
-    _, (first, second, third) = three
-    for here in (first, second, third):
-        line = shown(viewer, here).generations
-        assert [made.pk for _, made, _ in line] == [row.pk for row in (first, second, third)]
-        assert [run.generation for *_, run in line] == [1, 2, 3]
-        assert [not level for level, *_ in line] == [row is here for row in (first, second, third)]
-
-
 def test_a_very_long_line_lists_the_nearest(viewer):
     nodes = chain(start_session(), 70)
     made = [summarize(nodes[n + 1], nodes[n], token_count=5) for n in range(65)]

@@ -22,8 +22,6 @@ from tests.builders import grow, words
 from tests.small import anchored_summary, small, tool_call
 from tests.steps import echoing_validation_error
 
-MIB = 1024 * 1024
-
 # Made up; put together here so that no scanner of this file takes them for keys.
 BODY = "Zm9vYmFyMTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3A"
 PEM = "\n".join(["-----BEGIN " + "RSA PRIVATE KEY-----", BODY, BODY, "-----END RSA " + "PRIVATE KEY-----"])
