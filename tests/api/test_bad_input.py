@@ -48,6 +48,10 @@ class TestBodies:
 
 
 class TestPaths:
+    def test_unknown_ones(self, ask):
+        for path in ("", "nope", "sessions/", "sessions/7", "messages/x/context", "runs/" + "9" * 30):
+            problem(ask.get(path), 404, "not_found")
+
     def test_a_summary_is_no_tip_and_no_parent(self, ask, world):
         pk = world.summary.pk
         for method, path, body in (
@@ -58,6 +62,11 @@ class TestPaths:
             ("GET", f"messages/{pk}/context", None),
         ):
             problem(ask(method, path, body), 422, "invalid_parent")
+
+    def test_other_methods(self, ask, session):
+        response = ask("PUT", "sessions", {})
+        problem(response, 405, "method_not_allowed")
+        assert response["Allow"] == "GET, POST"
 
     def test_a_page_is_asked_for_with_digits_and_a_cursor_that_was_given(self, ask, world):
         for path in ("sessions", f"{world.path}/tree", f"{world.path}/compactions", f"messages/{world.tip.pk}/branch"):
