@@ -4,8 +4,6 @@
 results of these calls, and a user message. A message has 100 tokens unless a number in brackets says otherwise.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence

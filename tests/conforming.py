@@ -8,8 +8,6 @@ not pass for one that found nothing.
 ``make schema`` takes a fresh seed; it is shown with each round (tests/api/test_schema.py).
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

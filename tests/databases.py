@@ -1,7 +1,5 @@
 """Test databases: each is a copy of one that the first process that needs any has migrated."""
 
-from __future__ import annotations
-
 import copy
 import fcntl
 import os

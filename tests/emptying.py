@@ -4,8 +4,6 @@ Django's own flush truncates every table and then makes every content type and p
 most of the tests here that commit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 

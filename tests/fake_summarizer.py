@@ -1,7 +1,5 @@
 """A summarizer for tests: no network, no model, and the same draft every time."""
 
-from __future__ import annotations
-
 import time
 from typing import Any, ClassVar
 

@@ -4,8 +4,6 @@ Ends when on each database at least so many rules were carried out, or when some
 with the seed that finds it again (``make fuzz-sqlite SEED=N``).
 """
 
-from __future__ import annotations
-
 import os
 import random
 import time

@@ -1,7 +1,5 @@
 """The Responses API of the scripted server, for what frameworks ask there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import Any

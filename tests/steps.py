@@ -1,7 +1,5 @@
 """Steps for the scripted server that only the tests of this app need."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from itertools import count

@@ -1,7 +1,5 @@
 """Two hosts whose clocks differ: what one writes and the other compares goes by the clock of their database."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Settings: every key has a rule, an id of its own and a default that passes; each problem is found."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the app reads in order to store it, with an erasure between the two: what was erased is nowhere afterwards."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The benchmarks: conversations are what the app would have stored, traps what they say, scores not had for nothing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

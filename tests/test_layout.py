@@ -1,7 +1,5 @@
 """The rooms of the package: each imports only rooms below it, and what is pure reaches for nothing outside."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

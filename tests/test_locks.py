@@ -1,7 +1,5 @@
 """The locks are those of the requirements: ``make lock`` writes them, and nobody has to remember it."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,12 +1,9 @@
 """Modes with their presets and overrides, and a model changed in the middle of a session."""
 
-from __future__ import annotations
-
 import openai
 import pytest
 
 from compaction_app import chat
-from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.server import ScriptedOpenAIServer
@@ -14,25 +11,6 @@ from tests.builders import grow
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-class TestOff:
-    def test_the_whole_branch_verbatim_and_no_run_ever(self, settings):
-        settings.COMPACTION = small()
-        session = chat.start_session()
-        tip = grow(session, None, "u c t(3000) " + "u a " * 40)[-1]
-        assert chat.compact(tip).status == "succeeded"
-        settings.COMPACTION = small(MODE="off", PRUNE="always")
-        context = chat.get_context(tip)
-        assert [m.message_id for m in context.messages] == [m.pk for m in chat.get_branch(tip)]
-        assert [m.content for m in context.messages] == [m.content for m in chat.get_branch(tip)]
-        assert (context.strategy, context.pruned, context.dropped, context.summary_id) == ("none", 0, 0, None)
-        assert not chat.should_compact(tip)
-        assert chat.request_compaction(tip) is None
-        with pytest.raises(CompactionRefused) as caught:
-            chat.compact(tip)
-        assert caught.value.reason == "mode_off"
-        assert CompactionRun.objects.count() == 1
 
 
 class TestManual:

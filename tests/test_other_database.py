@@ -3,8 +3,6 @@
 A query that strays to the default database raises.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

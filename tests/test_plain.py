@@ -1,7 +1,5 @@
 """The ladder on plain messages, for people without the tree."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import itertools

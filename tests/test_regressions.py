@@ -1,7 +1,5 @@
 """Faults that the state machine found, each as the shortest story that shows it."""
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_app import chat, tasks

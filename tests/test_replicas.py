@@ -4,8 +4,6 @@ The replica is the test's own database. After a row was read there, no statement
 would be behind, and what was just written is not found on it.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Conversations on four databases, by the router of docs/production.md: one that is away stops no other one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any

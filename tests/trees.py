@@ -1,7 +1,5 @@
 """Trees for the tests of storage: quick to build, of any depth and width."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.db import connection, models

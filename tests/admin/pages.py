@@ -1,7 +1,5 @@
 """The admin as its tests ask for it: who is logged in, pages by name, what they ask the database for."""
 
-from __future__ import annotations
-
 import html
 import re
 from types import SimpleNamespace

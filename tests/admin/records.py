@@ -1,7 +1,5 @@
 """Rows for the admin to show, most of them written straight into their tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any

@@ -126,9 +126,6 @@ def test_what_held_a_compaction_back_is_a_sentence(viewer, over):
         assert (f'<a href="{runs}">' in sentence) == (reason == "breaker")
 
 
-# -- many branches ------------------------------------------------------------------------------------------
-
-
 def test_the_newest_branches_are_shown_and_the_older_follow_page_by_page(viewer):
     """Each on one page."""
     star(session := start_session(), 150)

@@ -10,6 +10,8 @@ from django.contrib.messages import get_messages
 from django.utils import timezone
 
 from compaction_app import chat
+from compaction_app.admin.display import link
+from compaction_app.admin.messages import ChatMessageAdmin
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.values import EventKind
 from tests.admin.pages import page_of, told, url
@@ -40,20 +42,12 @@ def hung():
     return nodes, first, second
 
 
-# -- redacting ----------------------------------------------------------------------------------------------
-
-
-def test_redacting_says_first_what_goes_along(eraser, hung):
-    nodes, *summaries = hung
+def test_what_a_redaction_is_said_to_take_along_is_what_goes(eraser, hung):
+    nodes, *going = hung
     page = eraser.get(url("chatmessage_redact", nodes[1].pk))
-    assert list(page.context["live"]) == summaries
-    assert search_of(nodes[0]) in page.text
-    assert SECRET not in page.text
+    assert list(page.context["live"]) == going
+    assert (search_of(nodes[0]) in page.text, SECRET in page.text) == (True, False)
     assert ChatMessage.objects.get(pk=nodes[1].pk).redacted_at is None
-
-
-def test_what_is_said_is_what_happens(eraser, hung):
-    nodes, *_ = hung
     response = eraser.post(url("chatmessage_redact", nodes[1].pk), {"replacement": "[on request]"})
     assert f"Redacted: {nodes[1]}." in told(response)
     links = str(next(iter(get_messages(response.wsgi_request))))
@@ -141,9 +135,6 @@ def test_what_an_action_is_not_for_stays_as_it_is(eraser, hung, action, kind, st
     assert url(f"chatmessage_{action}", row.pk) not in eraser.get(page_of(row)).text
 
 
-# -- deleting -----------------------------------------------------------------------------------------------
-
-
 def test_deleting_says_in_numbers_what_goes_along(eraser, hung):
     nodes, *summaries = hung
     page = eraser.get(url("chatmessage_delete", nodes[1].pk))
@@ -192,18 +183,11 @@ def test_a_session_is_deleted_through_the_app(login, monkeypatch):
     assert not CompactionRun.objects.exists()
 
 
-# -- retiring --------------------------------------------------------------------------------------------------
-
-
-def test_retiring_says_first_which_summaries_go(operator, three):
+def test_retiring_says_first_which_summaries_go_takes_a_reason_and_goes_through_the_app(operator, three):
     _, (_, second, third) = three
     page = operator.get(url("chatmessage_retire", second.pk))
     assert list(page.context["live"]) == [second, third]
     assert not ChatMessage.objects.filter(retired_at__isnull=False).exists()
-
-
-def test_retiring_takes_a_reason_and_goes_through_the_app(operator, three):
-    _, (_, second, third) = three
     response = operator.post(url("chatmessage_retire", second.pk), {"reason": "It was wrong."})
     retired = ChatMessage.objects.filter(retired_at__isnull=False).values_list("pk", "retired_reason")
     assert set(retired) == {(second.pk, "It was wrong."), (third.pk, "It was wrong.")}
@@ -211,3 +195,56 @@ def test_retiring_takes_a_reason_and_goes_through_the_app(operator, three):
     assert CompactionEvent.objects.filter(kind=EventKind.RETIRED).count() == 1
     logged = {entry.change_message for entry in LogEntry.objects.all()}
     assert logged == {"Retired."}, "this log outlives an erasure: the reason stands with the summary"
+
+
+def test_a_copy_names_its_source_and_has_its_summary(viewer):
+    nodes, summary = summarized(8)
+    copy = chat.copy_branch(nodes[5])
+    came_along = copy.messages.get(kind="summary")
+    source = f'<a href="{page_of(nodes[5])}">Message {nodes[5].pk}</a>'
+    # The summary that came along has no generation.
+    for page, shown in ((copy, link(page_of(came_along), f"Summary {came_along.pk}")), (came_along, summary.content)):
+        text = viewer.get(page_of(page)).text
+        assert source in text
+        assert shown in text
+
+
+class TestRedacting:
+    @pytest.fixture
+    def copied(self):
+        nodes, _summary = summarized(6)
+        for title in ("First copy", "Second copy"):
+            ChatSession.objects.filter(pk=chat.copy_branch(nodes[-1]).pk).update(title=title)
+        return nodes, chat.copies_of(nodes[2])
+
+    def test_each_copy_has_a_box_and_those_that_are_ticked_go_along(self, eraser, copied):
+        nodes, (first, second) = copied
+        address = url("chatmessage_redact", nodes[2].pk)
+        page = eraser.get(address).text
+        for copy in (first, second):
+            assert f'<input type="checkbox" name="copies" value="{copy.pk}"' in page
+        assert re.search(rf"Second copy · – · [^:<]*\d{{4}}: {re.escape(str(second))}", page)
+        eraser.post(address, {"replacement": "[gone]", "copies": [second.pk]})
+        rows = ChatMessage.objects.in_bulk([nodes[2].pk, first.pk, second.pk])
+        assert [rows[pk].content == "[gone]" for pk in (nodes[2].pk, first.pk, second.pk)] == [True, False, True]
+        assert set(LogEntry.objects.values_list("object_id", flat=True)) == {str(nodes[2].pk), str(second.pk)}
+        assert f'value="{second.pk}"' not in eraser.get(address).text, "it is erased already"
+
+    def test_a_message_that_is_no_copy_is_not_redacted(self, eraser, copied):
+        nodes, (first, _second) = copied
+        other = chat.get_branch(chat.tips(first.session)[0])[3]
+        page = eraser.post(url("chatmessage_redact", nodes[2].pk), {"replacement": "[gone]", "copies": [other.pk]})
+        assert page.status_code == 200
+        assert not ChatMessage.objects.exclude(redacted_at=None).exists()
+
+    def test_nothing_tells_of_copies_that_the_user_may_not_see(self, eraser, copied, monkeypatch):
+        """A host's admin shows each of its staff some conversations only."""
+        nodes, (first, second) = copied
+        every, seen = ChatMessageAdmin.get_queryset, ChatMessageAdmin.has_view_permission
+        monkeypatch.setattr(ChatMessageAdmin, "get_queryset", lambda self, r: every(self, r).exclude(pk=first.pk))
+        monkeypatch.setattr(
+            ChatMessageAdmin, "has_view_permission", lambda self, r, obj=None: seen(self, r, obj) and obj != second
+        )
+        page = eraser.get(url("chatmessage_redact", nodes[2].pk)).text
+        assert "copies" not in page.split("<form method", 1)[1].split("</form>")[0]
+        assert "copy:" not in page

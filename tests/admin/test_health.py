@@ -52,9 +52,6 @@ def runs_of(status, client):
     return [[row.pk for row in rows] for rows in lists]
 
 
-# -- open runs ----------------------------------------------------------------------------------------------
-
-
 def test_where_nothing_is_wrong_nothing_is_said(viewer, tips):
     """A run that is put off does not wait."""
     ready(tips[0], created_at=ago(seconds=5))
@@ -95,9 +92,6 @@ def test_a_claim_that_died_and_was_not_swept_up_is_told(viewer, tips):
     run = running(tips[0], lease_expires_at=ago(minutes=30))
     [said] = health_on(viewer).problems
     assert (said["kind"], said["count"], said["since"]) == ("running", 1, run.lease_expires_at)
-
-
-# -- what models wrote, and to whom it is shown --------------------------------------------------------------
 
 
 def test_a_model_that_writes_no_summary_is_a_problem_though_no_run_fails(viewer, tips):

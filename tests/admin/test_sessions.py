@@ -20,9 +20,6 @@ from tests.trees import chain, start_session
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
-# -- the numbers --------------------------------------------------------------------------------------------
-
-
 def test_the_numbers_are_those_of_the_tables(viewer):
     session, _, side, live, _ = forked()
     used = {"input_tokens": 1200, "output_tokens": 300, "cached_tokens": 200, "cost": "0.01250000"}
@@ -66,9 +63,6 @@ def test_settings_that_can_not_be_used_are_told_and_the_branches_are_there(viewe
     assert "errornote" in response.text
     assert figures_of(response.text)["History tokens"] == "30 tokens"
     assert "<meter" not in response.text
-
-
-# -- the list -----------------------------------------------------------------------------------------------
 
 
 def test_a_session_without_a_title_is_named_by_its_first_user_message_for_people_who_may_read_it(viewer, client):
@@ -124,18 +118,6 @@ class TestDashboard:
         page = login("view_chatsession").get(url("chatsession_changelist")).text
         assert "last compaction" not in page.lower(), "neither the column nor the filter"
         assert "compaction-failed" not in page
-
-
-# -- limits ----------------------------------------------------------------------------------------------------
-
-
-def test_a_sessions_page_says_what_is_reserved_and_available(viewer, settings):
-    settings.COMPACTION |= {"RESERVED_TOKENS": 200}
-    session = start_session(system_prompt="Answer like a pilot.", model="m", token_calibration={"m": 0.8131})
-    prompt = chat.get_context(chain(session, 2)[-1]).messages[0].tokens
-    found = figures_of(viewer.get(page_of(session)).text)
-    assert found["Reserved"] == f"{200 + prompt} tokens ({prompt} of them for the system prompt)"
-    assert found["Available"] == f"{int((4000 - 200 - prompt) / 0.8131):,} tokens"
 
 
 def test_where_compaction_is_off_both_pages_say_so_and_leave_away_what_does_not_apply(operator):

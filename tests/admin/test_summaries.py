@@ -11,9 +11,6 @@ from tests.trees import chain, start_session, summarize
 pytestmark = pytest.mark.django_db
 
 
-# -- coverage -----------------------------------------------------------------------------------------------
-
-
 def test_a_first_generation_takes_in_all_up_to_its_cutoff_and_a_later_one_what_came_after_its_bases(viewer, three):
     nodes, (_, second, _) = three
     found = shown(viewer, second)
@@ -36,18 +33,6 @@ def test_one_that_no_model_wrote_says_so_and_why_and_shows_its_text_once(viewer)
     assert page.count("the tide table is on the wall") == 1
 
 
-# -- generations --------------------------------------------------------------------------------------------
-
-
-def test_the_line_goes_up_to_the_first_and_down_to_the_newest(viewer, three):
-    _, (first, second, third) = three
-    for here in (first, second, third):
-        line = shown(viewer, here).generations
-        assert [made.pk for _, made, _ in line] == [row.pk for row in (first, second, third)]
-        assert [run.generation for *_, run in line] == [1, 2, 3]
-        assert [not level for level, *_ in line] == [row is here for row in (first, second, third)]
-
-
 def test_a_very_long_line_lists_the_nearest(viewer):
     nodes = chain(start_session(), 70)
     made = [summarize(nodes[n + 1], nodes[n], token_count=5) for n in range(65)]
@@ -55,9 +40,6 @@ def test_a_very_long_line_lists_the_nearest(viewer):
         run_for(summary, nodes[-1], n + 1, base=made[n - 1] if n else None)
     line = shown(viewer, made[-1]).generations
     assert [made.pk for _, made, _ in line] == [row.pk for row in made[-summaries.MOST_LISTED - 1 :]]
-
-
-# -- what changed -------------------------------------------------------------------------------------------
 
 
 def test_what_changed_is_told_by_lines_to_eyes_and_ears_and_stays_text(viewer, three):
@@ -97,9 +79,6 @@ def test_of_a_long_text_the_lines_around_a_change_are_shown_and_each_entry_of_a_
     assert found[1:] == [("same", "Line 399."), ("removed", "old"), ("added", "new"), ("same", "Line 0.")]
     found = summaries.difference("user: one · two · three", "user: one · 2 · three")
     assert found[1:] == [("same", "user: one"), ("removed", "· two"), ("added", "· 2"), ("same", "· three")]
-
-
-# -- ledger and record --------------------------------------------------------------------------------------
 
 
 def test_ledger_and_extract_are_lists_by_who_said_it_and_the_extract_has_an_address_of_its_own(viewer):

@@ -103,9 +103,6 @@ def test_other_parts_of_a_row_are_not_to_be_had(viewer):
     assert viewer.get(url("chatmessage_text", 10**9, "content")).status_code == 404
 
 
-# -- values -------------------------------------------------------------------------------------------------
-
-
 WHEN = datetime(2026, 11, 22, 9, 2, 20, tzinfo=UTC)
 
 

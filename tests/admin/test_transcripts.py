@@ -62,12 +62,6 @@ def test_a_summary_and_a_message_that_is_gone_have_none(viewer):
     assert viewer.get(url("chatmessage_transcript", 10**9)).status_code in (302, 404)
 
 
-def test_a_redacted_message_is_marked(viewer):
-    nodes = chain(start_session(), 3)
-    chat.redact_message(nodes[1])
-    assert page(viewer, nodes[-1]).text.count('<span class="compaction-badge">Redacted</span>') == 1
-
-
 def test_where_messages_follow_its_page_and_its_transcript_lead_to_the_newest_branch_and_say_what_is_sent_there(viewer):
     """There an old message may be summarized; on a branch that ended at it, it would be sent in full."""
     nodes, summary = summarized()

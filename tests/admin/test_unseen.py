@@ -1,7 +1,5 @@
 """What the model will no longer see is said before an erasure, and its reason afterwards."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

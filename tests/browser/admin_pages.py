@@ -1,7 +1,5 @@
 """Every page of the app's admin, taken from the admin's own URL patterns: a page without an address here fails."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from django.contrib import admin

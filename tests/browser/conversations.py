@@ -1,7 +1,5 @@
 """Conversations as they come about: written, compacted, forked and mended through the app's own functions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

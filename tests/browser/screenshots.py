@@ -1,7 +1,5 @@
 """The pictures of docs/admin.md: ``make screenshots``; they land in ``var/screenshots``."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

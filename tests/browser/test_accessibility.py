@@ -4,8 +4,6 @@ In light and in dark, on desktop and phone. The pages are taken from the admin's
 nobody looks at fails here.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An admin walks by links alone, with the mouse and with the keyboard, and does what the pages offer."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,8 +4,6 @@ Each message has a name that occurs nowhere else. The summarizer writes into its
 after the cutoff, and what follows the cutoff answers, denies and corrects what stands before it.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter

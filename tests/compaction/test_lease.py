@@ -1,7 +1,5 @@
 """Who lives keeps its run, who hangs loses it at the time limit for good; whoever asks goes on with one that waits."""
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

@@ -1,7 +1,5 @@
 """Where a conversation goes to be summarized: to the models of the name that its session has, and nowhere else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A host's POLICY: it may allow, defer or force, and add a line. Whatever it does, the chat turn goes on."""
 
-from __future__ import annotations
-
 import logging
 from datetime import timedelta
 from typing import Any

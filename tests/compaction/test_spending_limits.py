@@ -1,7 +1,5 @@
 """What compactions may use is bounded by the host, whoever or whatever asks for them."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from functools import partial
 from typing import Any

@@ -1,53 +1,16 @@
 """What a context says of itself, proved by the rows it was made from."""
 
-from __future__ import annotations
-
 import pytest
 
-from compaction_app import chat
-from compaction_app.models import ChatMessage, ChatSession, CompactionEvent
-from compaction_app.values import ChatContext
+from compaction_app import chat, tasks
+from compaction_app.models import ChatSession, CompactionEvent
 from tests.builders import grow, words
-from tests.small import anchored_summary, small, tool_call
+from tests.small import anchored_summary, shown_ids, small, tool_call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
 
-def assert_true(context: ChatContext, tip: ChatMessage) -> None:
-    """What is said of left-out messages and bytes agrees with the rows; the state machine proves the rest."""
-    rows = {row.pk: row for row in chat.get_branch(tip)}
-    changed = [m for m in context.messages if m.message_id and m.content != rows[m.message_id].content]
-    assert [m for m in context.messages if m.origin == "pruned"] == changed
-    assert (context.pruned, context.dropped) == (len(changed), len(rows) - len(context.messages))
-    for message in changed:
-        assert message.role == "tool"
-        stored = rows[message.message_id].content
-        assert message.left_out_bytes == len(stored.encode()) - len(message.content.encode()) > 0
-
-
 class TestFigures:
-    @pytest.mark.parametrize(
-        ("shorthand", "changes", "strategy"),
-        [
-            ("u a u", {}, "none"),
-            ("u c t(2000) u a u a u", {}, "none"),
-            ("u c t(2000) u a u a u", {"PRUNE": "always"}, "tool_result_budget"),
-            ("u c t(2000) u a u a u", {"MODE": "deterministic"}, "tool_result_budget"),
-            ("u c t(2500) c t t(2500) u c t(1500) u a u a u", {}, "tool_result_budget"),
-            ("u a " * 35, {}, "none"),
-            ("u a " * 60, {}, "truncated"),
-            ("u c t(700) " * 8, {"MODE": "aggressive"}, "tool_result_budget"),
-            ("u " + "c t(900) " * 40, {}, "truncated"),
-        ],
-    )
-    def test_strategy_pruned_and_dropped_are_what_the_rows_say(self, settings, shorthand, changes, strategy):
-        settings.COMPACTION = small(**changes)
-        tip = grow(chat.start_session(), None, shorthand)[-1]
-        context = chat.get_context(tip)
-        assert context.strategy == strategy
-        assert context.pruned or strategy != "tool_result_budget"
-        assert_true(context, tip)
-
     @pytest.mark.parametrize(
         ("shorthand", "changes", "summary", "strategy"),
         [
@@ -143,3 +106,40 @@ def test_the_threshold_is_the_models(settings, model, own, threshold):
     settings.COMPACTION = small(TRIGGER_RATIO=0.75, MODELS=models)
     tip = grow(chat.start_session(model="another", settings=own), None, "u")[-1]
     assert chat.get_context(tip, model=model).threshold == threshold
+
+
+def test_a_smaller_chat_model_is_shown_the_newest_turns_until_a_summary_fits(settings):
+    """One message of 7 tokens was shown of 6,144, and nothing made it better."""
+    windows = {"large": 128_000, "little": 8_192}
+    settings.COMPACTION = small(
+        CONTEXT_WINDOW=None,
+        MODELS={model: {"window": window} for model, window in windows.items()},
+        RESERVED_TOKENS=2_048,
+    )
+    session = chat.start_session(model="large")
+    rows = grow(session, None, "u a " * 100 + "u(500) a(500) " * 10 + "u(7)")
+    summary = anchored_summary(rows[210], rows[199], tokens=7_570)
+    assert chat.get_context(rows[-1]).summary_id == summary.pk
+    context = chat.get_context(rows[-1], model="little")
+    assert (context.summary_id, context.strategy) == (None, "truncated")
+    assert 5_000 < context.history_tokens <= context.available_tokens == 6_144
+    assert context.messages[-1].message_id == rows[-1].pk
+    assert context.dropped == len(rows) - len(context.messages)
+    assert chat.should_compact(rows[-1], model="little")
+    run = chat.request_compaction(rows[-1], model="little")
+    tasks.compact_branch(run.pk)
+    run.refresh_from_db()
+    assert run.base_id == summary.pk
+    context = chat.get_context(rows[-1], model="little")
+    assert context.summary_id == run.summary_id is not None
+    assert (context.strategy, context.dropped) == ("auto_compact", 0)
+
+
+def test_a_tip_that_is_cutoff_and_anchor_is_shown_where_its_summary_cannot_be(session):
+    """The prompt was empty, nothing was dropped, and there was no error."""
+    rows = grow(session, None, "u a u a u a")
+    anchored_summary(rows[3], rows[3], tokens=900)
+    assert shown_ids(rows[3])[0] not in {row.pk for row in rows}
+    context = chat.get_context(rows[3], reserved_tokens=9_500)
+    assert [message.message_id for message in context.messages] == [row.pk for row in rows[:4]]
+    assert len(context.to_openai()) == 4

@@ -5,8 +5,6 @@ window and the tokens sent that they name, what is none though it speaks of leng
 of 20,000 tokens may have instead.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How full the window is at a tip, by what, and the state of its branch."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """What a fork between a summary's cutoff and its anchor is shown: the extract, and nothing of the other branch."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -27,14 +25,6 @@ def branch_and_fork(session, *, extract=EXTRACT, at=153, **fields):
     return nodes, summary, grow(session, nodes[at - 1], "u")[0]
 
 
-def assert_as_ever(tip):
-    """No extract is shown: what fits of the newest messages is."""
-    context = chat.get_context(tip)
-    assert context.strategy == "truncated"
-    assert context.dropped
-    return context
-
-
 class TestShown:
     def test_the_extract_stands_for_what_the_summary_covers_and_all_after_the_cutoff_follows(self, session):
         nodes, summary, fork = branch_and_fork(session)
@@ -50,22 +40,6 @@ class TestShown:
         assert context.tokens == context.history_tokens == first.tokens + 400
         assert chat.find_summary(fork) is None, "its text applies where its anchor is"
         assert "what was said before" not in str(context.to_openai())
-
-    def test_it_replaces_an_older_summary_of_the_branch_where_its_cutoff_is_deeper(self, session):
-        nodes = grow(session, None, "u a " * 100)
-        anchored_summary(nodes[30], nodes[20], content="long ago")
-        newer = anchored_summary(nodes[155], nodes[149], extract=EXTRACT)
-        fork = grow(session, nodes[152], "u")[0]
-        context = chat.get_context(fork)
-        assert (context.strategy, context.summary_id) == ("shared_extract", newer.pk)
-        assert "long ago" not in str(context.to_openai())
-
-    def test_of_several_the_deepest_cutoff_counts_and_there_the_newest(self, session):
-        nodes, _, fork = branch_and_fork(session)
-        anchored_summary(nodes[170], nodes[129], extract="user: an older one")
-        newest = anchored_summary(nodes[160], nodes[149], extract="user: the newest")
-        anchored_summary(nodes[180], nodes[149], extract="")
-        assert chat.get_context(fork).summary_id == newest.pk
 
     def test_the_redactor_reads_it(self, session, settings):
         settings.COMPACTION = small(REDACTOR="tests.context.test_shared_extract.without_masts")
@@ -91,29 +65,10 @@ def without_masts(text: str) -> str:
 
 
 class TestNotShown:
-    @pytest.mark.parametrize(
-        "change",
-        [{"extract": ""}, {"extract": words(8_000)}, {"at": 40}],
-        ids=["of before extracts", "does not fit", "above the cutoff"],
-    )
-    def test_what_happens_today_stays_as_it_is(self, session, change):
-        _, _, fork = branch_and_fork(session, **change)
-        if change.get("at"):
-            fork = grow(session, fork, "a u " * 40)[-1]
-        before = ChatMessage.objects.filter(last_summarized_message__isnull=False)
-        found = assert_as_ever(fork)
-        before.update(extract="")
-        assert chat.get_context(fork) == found
-
-    def test_a_retired_one_is_shown_to_nobody(self, session):
-        _, summary, fork = branch_and_fork(session)
-        chat.retire_summary(summary)
-        assert_as_ever(fork)
-
     def test_the_newest_user_message_is_never_covered_by_it(self, session):
         nodes, _, _ = branch_and_fork(session)
-        assert_as_ever(grow(session, nodes[149], "a a")[-1])
-        assert_as_ever(nodes[149])
+        for tip in (grow(session, nodes[149], "a a")[-1], nodes[149]):
+            assert chat.get_context(tip).strategy == "truncated"
 
     def test_a_result_never_stands_without_the_call_that_the_extract_covers(self, session):
         """The call was open at the cutoff, which is why the anchor is below it; on another branch it is answered."""
@@ -122,7 +77,7 @@ class TestNotShown:
         anchored_summary(below[0], nodes[-1], extract=EXTRACT)
         call = nodes[-1].tool_calls[0]["id"]
         answered = chat.append_message(session, nodes[-1], role="tool", tool_call_id=call, content=words(90))
-        assert_as_ever(grow(session, answered, "a u")[-1])
+        assert chat.get_context(grow(session, answered, "a u")[-1]).strategy == "truncated"
 
 
 class TestCost:

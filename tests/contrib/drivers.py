@@ -1,7 +1,5 @@
 """Runs of each framework with the same arguments."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

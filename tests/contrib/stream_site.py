@@ -1,7 +1,5 @@
 """A host that streams to pages: settings, URLs and servers in one. ``python -m tests.contrib.stream_site asgi``."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """Live servers of a host that streams to pages, and tabs of a browser that read them over HTTP."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 Each scenario is run with both, after no, one and ten earlier turns, with the same replies of a model.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The examples of docs/frameworks.md run as they are printed."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import json

@@ -1,7 +1,5 @@
 """What holds for every framework alike, by its own runner over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import functools
@@ -82,16 +80,6 @@ def test_two_turns_and_an_edit(framework, server, session):
     assert len(chat.tips(session)) == 2
 
 
-def test_parallel_tools(framework, server, session):
-    wanted = [("call_1", "weather", {"city": "Oslo"}), ("call_2", "weather", {"city": "Bergen"})]
-    server.script([calls(*wanted), steps.reply("Wet."), steps.reply("Yes.")])
-    tip = turn(framework, session, None, "Weather?", tools=[weather])
-    turn(framework, session, tip, "Sure?", tools=[weather])
-    shown = server.requests[-1]["messages"]
-    assert [one["role"] for one in shown] == ["system", "user", "assistant", "tool", "tool", "assistant", "user"]
-    assert [one["tool_call_id"] for one in shown if one["role"] == "tool"] == ["call_1", "call_2"]
-
-
 def test_a_picture_comes_back_as_it_was_sent(framework, server, session):
     server.script([steps.reply("A roof."), steps.reply("Yes.")])
     tip = turn(framework, session, None, "What is it?", picture="https://example.org/roof.jpg")
@@ -130,14 +118,6 @@ def test_a_redaction_between_two_runs(framework, server, session):
     chat.redact_message(chat.get_branch(tip)[0])
     turn(framework, session, tip, "What is my name?")
     assert "Ottoline" not in json.dumps(server.requests[-1])
-
-
-def test_the_redactor_is_not_bypassed(framework, server, session, settings):
-    settings.COMPACTION = {"REDACTOR": "compaction_app.redaction.redact_secrets"}
-    tip = turn(framework, session, None, f"My key is {SECRET}")
-    turn(framework, session, tip, "Go on.")
-    assert SECRET not in json.dumps(server.requests)
-    assert chat.get_branch(tip)[0].content == f"My key is {SECRET}"
 
 
 def test_a_long_run_stays_within_the_window(framework, server, session, settings):

@@ -1,7 +1,5 @@
 """The real ``useChat`` and assistant-ui in a browser, over the stream: what the page does is in the tree."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

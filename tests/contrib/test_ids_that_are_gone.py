@@ -1,7 +1,5 @@
 """Whoever keeps an id outside the database goes on at the nearest message that is still there, or is told in words."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress

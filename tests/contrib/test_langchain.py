@@ -1,7 +1,5 @@
 """What only LangChain has: checkpoints, and tools whose result is the answer."""
 
-from __future__ import annotations
-
 import pytest
 
 from compaction_app import chat

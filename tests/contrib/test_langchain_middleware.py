@@ -1,7 +1,5 @@
 """Beside every middleware that LangChain ships: a question is stored, sent, and answered once."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -4,8 +4,6 @@ The bodies that the provider received are searched. A door is named in ``DOORS``
 named there fails the first test.
 """
 
-from __future__ import annotations
-
 import json
 import pkgutil
 from collections.abc import Callable, Sequence

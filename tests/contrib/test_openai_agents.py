@@ -1,7 +1,5 @@
 """The operations of a session of the Agents SDK."""
 
-from __future__ import annotations
-
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection, transaction

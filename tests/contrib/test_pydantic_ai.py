@@ -1,7 +1,5 @@
 """What only pydantic-ai has: late approvals, the same question again, and its adapter for front ends."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

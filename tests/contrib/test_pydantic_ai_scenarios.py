@@ -3,8 +3,6 @@
 Each scenario is run both ways, after no, one and ten earlier turns, with the same replies of a model.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The stream for pages, over HTTP: live servers of both kinds, the tree's rows, and a scripted model."""
 
-from __future__ import annotations
-
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Whatever a file holds is stored, counted by its key in the report, or refused by name; and the rest is imported."""
 
-from __future__ import annotations
-
 import copy
 import io
 import json

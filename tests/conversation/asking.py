@@ -1,7 +1,5 @@
 """The four doors to a chat model, asked alike, each with a client that the caller need not keep."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

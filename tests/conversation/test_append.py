@@ -1,7 +1,5 @@
 """Storing: a system prompt, ids that are taken, and metadata, which alone may be set later."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

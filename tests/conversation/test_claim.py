@@ -1,7 +1,5 @@
 """A question has one reply under way, whoever else asks; what is stored is not bought again."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 import uuid

@@ -1,7 +1,5 @@
 """Asking the chat model: what is sent, replies that are none, tips that are refused, the async twins."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -48,16 +46,6 @@ class TestBadInput:
         tip = grow(session, None, "u")[0]
         with pytest.raises(InvalidMessage, match="2000"):
             chat.compact(tip, instructions="x" * 2_001)
-
-
-class TestContext:
-    def test_reading_writes_nothing(self, session):
-        tip = grow(session, None, "u a " * 60)[-1]
-        context = chat.get_context(tip)
-        assert context.strategy == "truncated"
-        assert context.dropped > 0
-        assert not CompactionEvent.objects.exists()
-        assert not CompactionRun.objects.exists()
 
 
 class TestComplete:

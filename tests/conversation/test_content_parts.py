@@ -1,7 +1,5 @@
 """Content as a list of parts, as the OpenAI chat format allows it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

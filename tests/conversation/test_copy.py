@@ -1,7 +1,6 @@
 """Copies of a branch: which columns are copied, that later changes stay apart, and the number of queries."""
 
 import asyncio
-import random
 from datetime import UTC, datetime
 
 import pytest
@@ -14,7 +13,7 @@ from compaction_app.exceptions import InvalidMessage, InvalidParent, MessageNotF
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
 from compaction_app.tree.verify import verify_session
 from tests.builders import grow
-from tests.small import anchored_summary, small, tool_call, turns_with_results
+from tests.small import anchored_summary, tool_call, turns_with_results
 from tests.trees import deep_chain, summarize
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_window")]
@@ -155,64 +154,6 @@ def test_the_summary_that_applies_goes_along_with_its_places(session, at):
     assert chat.find_summary(tip) == summary
     assert not CompactionRun.objects.filter(session=copy).exists()
     assert_sound(session, copy)
-
-
-def test_redacted_texts_and_emptied_summaries_stay_so(session):
-    branch = grow(session, None, "u a u a")
-    anchored_summary(branch[2], branch[1])
-    chat.redact_message(branch[0])
-    copy = chat.copy_branch(branch[3])
-    first = branch_of(copy)[0]
-    assert (first.content, first.redacted_at is None) == ("[redacted]", False)
-    assert not copy.messages.summaries().exists(), "a retired one does not apply"
-    assert_sound(copy)
-
-
-def test_whatever_the_tree_the_copy_shows_the_same(settings):
-    chance = random.Random(32)
-    settings.COMPACTION = small(CONTEXT_WINDOW=1_500, RESERVED_TOKENS=300)
-    for _ in range(6):
-        session, nodes = chat.start_session(), list[ChatMessage]()
-        for _ in range(chance.randrange(4, 30)):
-            parent = chance.choice(nodes[-3:]) if nodes else None
-            nodes += grow(session, parent, chance.choice(["u", "u a", "u(40) c t a", "u a(200)"]))
-        for _ in range(chance.randrange(4)):
-            path = chat.get_branch(chance.choice(nodes))
-            anchor = chance.randrange(len(path))
-            cutoff = path[chance.randrange(anchor + 1)]
-            if not ChatMessage.objects.filter(parent=path[anchor], last_summarized_message=cutoff).exists():
-                anchored_summary(path[anchor], cutoff, tokens=chance.randrange(5, 60))
-        until = chance.choice(nodes)
-        tip = chance.choice([one for one in nodes if until in chat.get_branch(one)])
-        copied = branch_of(chat.copy_branch(tip, until=until))
-        (mine, tokens, strategy, dropped), theirs = shown(copied[-1]), shown(until)
-        if theirs[2] not in ("truncated", "shared_extract"):
-            assert (mine, tokens, strategy, dropped) == theirs
-        else:
-            # Then an older summary may stand in, or another branch's, which the copy does not have.
-            assert chat.get_context(copied[-1]).tokens <= 1_200
-        assert [one.content for one in copied] == [one.content for one in chat.get_branch(until)]
-
-
-def test_what_comes_later_in_one_does_not_show_in_the_other(session):
-    branch = grow(session, None, "u a u a")
-    summary = anchored_summary(branch[2], branch[1])
-    copy = chat.copy_branch(branch[3])
-    copied, before = branch_of(copy), shown(branch[3])
-    chat.redact_message(copied[1])
-    grow(copy, copied[0], "a u")
-    chat.delete_message(copied[3])
-    assert shown(branch[3]) == before
-    assert summary == chat.find_summary(branch[3])
-    chat.redact_message(branch[0])
-    chat.delete_message(branch[3])
-    assert chat.copies_of(branch[0]) == [copied[0]], "what stays of it is still known"
-    assert branch_of(copy)[0].content == copied[0].content
-    chat.delete_session(session)
-    copy.refresh_from_db()
-    assert copy.copied_from is None
-    assert copy.messages.messages().count() == 5
-    assert_sound(copy)
 
 
 def test_until_is_on_the_branch(session):

@@ -1,7 +1,5 @@
 """What a turn counts is what it sends: overheads, pictures, reasoning and the room for a reply."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

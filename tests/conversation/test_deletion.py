@@ -1,7 +1,5 @@
 """A message goes with all below it, in a constant number of statements; what points at it follows its rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -97,11 +95,11 @@ def test_a_message_that_is_gone_says_so() -> None:
         chat.delete_message(copy)
 
 
-def full_session(**fields: Any) -> ChatSession:
+def full_session(length: int = 1_100, **fields: Any) -> ChatSession:
     """A session with a deep branch, a fork, summaries, runs and events."""
     session = start_session(**fields)
-    nodes = deep_chain(session, 1_100)
-    chain(session, 3, parent=nodes[700])
+    nodes = deep_chain(session, length)
+    chain(session, 3, parent=nodes[length // 2])
     summary = summarize(nodes[-1], nodes[-2], pinned_message=nodes[0])
     run = open_run(
         session, tip=nodes[-1], anchor=nodes[-1], cutoff=nodes[-2], summary=summary, status=RunStatus.RUNNING
@@ -141,7 +139,7 @@ def test_deleting_a_session_or_its_owner_leaves_nothing_behind(delete: Callable[
 @pytest.fixture
 def restricted(db: Any) -> ChatSession:
     """A conversation that a host's rows refer to in every way that lets it go with its owner."""
-    session = full_session(owner=get_user_model().objects.create(username="ann"))
+    session = full_session(12, owner=get_user_model().objects.create(username="ann"))
     *_, last = session.messages.messages()
     Quotation.objects.create(message=last, by=session.owner)
     Quotation.objects.create(message=last, bookmark=Bookmark.objects.create(message=last))

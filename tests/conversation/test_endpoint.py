@@ -3,8 +3,6 @@
 Without ``client=`` one client of the environment is kept, so a turn opens no new connection.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

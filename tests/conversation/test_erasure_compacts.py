@@ -1,7 +1,5 @@
 """An erasure that brings messages back asks for the compaction that is now needed."""
 
-from __future__ import annotations
-
 import pytest
 from django.db import transaction
 

@@ -1,7 +1,5 @@
 """Replies as providers, gateways and local servers write them, whole and streamed: each is stored, and goes back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A pinned message: shown verbatim beside the summary on every branch that has it, counted, and gone with its text."""
 
-from __future__ import annotations
-
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection
@@ -54,42 +52,6 @@ class TestShown:
         chat.unpin_message(messages[2])
         assert_counted(messages[-1], 330)
 
-    def test_in_the_tail_it_is_shown_where_it_is_once(self, session):
-        messages = grow(session, None, "u a " * 5)
-        chat.pin_message(messages[8])
-        assert shown_ids(messages[-1]) == [message.pk for message in messages]
-        assert_counted(messages[-1], 1_000)
-        summary = anchored_summary(messages[7], messages[7])
-        assert shown_ids(messages[-1]) == [summary.pk, messages[8].pk, messages[9].pk]
-        assert assert_counted(messages[-1], 230).pin_ids == ()
-
-    def test_pins_stand_before_the_request_of_the_turn_which_is_shown_once_if_it_is_pinned(self, session):
-        messages = grow(session, None, "u a u" + " a" * 7)
-        summary = anchored_summary(messages[7], messages[7], pinned=messages[2])
-        chat.pin_message(messages[4])
-        rest = [messages[8].pk, messages[9].pk]
-        assert shown_ids(messages[-1]) == [summary.pk, messages[4].pk, messages[2].pk, *rest]
-        chat.pin_message(messages[2])
-        assert shown_ids(messages[-1]) == [summary.pk, messages[4].pk, messages[2].pk, *rest]
-        context = assert_counted(messages[-1], 430)
-        assert (context.pin_ids, context.pinned_id) == ((messages[4].pk,), messages[2].pk)
-
-    def test_a_branch_that_does_not_hold_it_is_not_shown_it(self, session):
-        """Forks below the cutoff, above the pin, and between cutoff and anchor: there the summary does not apply."""
-        messages = grow(session, None, "u a " * 8)
-        anchored_summary(messages[11], messages[9])
-        chat.pin_message(messages[6])
-        chat.pin_message(messages[10])
-        holds = grow(session, messages[13], "u a")[-1]
-        between = grow(session, messages[10], "a u")[-1]
-        above = grow(session, messages[5], "u a " * 4)
-        anchored_summary(above[5], above[5], tokens=50)
-        chat.pin_message(above[0])
-        assert_counted(messages[-1], 730)
-        assert assert_counted(holds, 730).pin_ids == (messages[6].pk,)
-        assert assert_counted(between, 1_300).pin_ids == ()
-        assert assert_counted(above[-1], 350).pin_ids == (above[0].pk,)
-
     def test_reasoning_is_sent_with_the_tail_alone(self, session):
         first = grow(session, None, "u")[0]
         said = chat.append_message(session, first, role="assistant", content="so", reasoning="because")
@@ -140,32 +102,6 @@ class TestCompacted:
         covered = [message.id for asked in FakeSummarizer.requests for message in asked.covered]
         assert covered.count(pin.pk) == 1, "covered like any other, so unpinning loses nothing"
 
-    def test_what_stays_verbatim_has_the_room_that_the_pins_leave(self, session):
-        FakeSummarizer.text = RECAP
-        messages = grow(session, None, "u(1000) a " + "u a " * 31)
-        chat.pin_message(messages[0])
-        run = chat.compact(messages[-1])
-        kept = run.tokens_after - run.summary.token_count - 1_000
-        # A fifth of the history of 7,300.
-        assert kept == 1_400
-        messages = grow(chat.start_session(), None, "u(1000) u(900) a " + "u a " * 29)
-        for pin in messages[:2]:
-            chat.pin_message(pin)
-        context = chat.get_context(messages[-1])
-        assert (context.target, context.threshold) == (5_000, 6_000)
-
-    def test_what_is_pinned_is_not_replaced(self, session, settings):
-        """The summary saves what it covers, and a pin that stays saves nothing."""
-        FakeSummarizer.text = RECAP
-        pinned = grow(session, None, "u(1500) a u(400) a u a u a u a")
-        chat.pin_message(pinned[0])
-        settings.COMPACTION = small(RECENT_MESSAGES_RATIO=0.05, MIN_SAVING_RATIO=0.5)
-        run = chat.compact(pinned[-1])
-        [asked] = FakeSummarizer.requests
-        replaced = sum(message.tokens for message in asked.covered) - 1_500
-        assert asked.target_tokens < replaced / 2
-        assert run.tokens_before - run.tokens_after == replaced - run.summary.token_count
-
 
 class TestFit:
     def test_pins_stay_where_turns_are_left_out_read_or_not(self, session):
@@ -185,38 +121,6 @@ class TestFit:
         _, question, _, pinned, last = grow(session, None, "a u(10) a(4000) a(900) a(3500)")
         chat.pin_message(pinned)
         assert shown_ids(last) == [question.pk, pinned.pk, last.pk]
-
-    def test_they_are_left_out_where_they_and_the_newest_turn_do_not_fit(self, session):
-        messages = grow(session, None, "u(900) u(800) a " + "u a " * 3)
-        for pin in messages[:2]:
-            chat.pin_message(pin)
-        tip = grow(session, messages[-1], "u(1500)")[0]
-        for room, pins in ((3_200, messages[:2]), (2_300, messages[1:2]), (2_000, [])):
-            context = chat.get_context(tip, reserved_tokens=10_000 - room)
-            shown = [m.message_id for m in context.messages]
-            assert shown[: len(pins)] == [pin.pk for pin in pins]
-            assert messages[0].pk not in shown or pins == messages[:2]
-            assert context.messages[-1].message_id == tip.pk
-            assert context.dropped == len(messages) + 1 - len(context.messages)
-
-    def test_a_summary_that_leaves_no_room_for_them_is_left_out(self, session):
-        messages = grow(session, None, "u(900) a " + "u a " * 8)
-        anchored_summary(messages[12], messages[12], tokens=1_200)
-        chat.pin_message(messages[0])
-        assert chat.get_context(messages[-1], reserved_tokens=10_000 - 2_600).summary_id
-        context = chat.get_context(messages[-1], reserved_tokens=10_000 - 2_150)
-        assert (context.summary_id, context.pin_ids) == (None, (messages[0].pk,))
-
-    def test_what_the_extract_of_another_branch_covers_is_shown_beside_it(self, session):
-        messages = grow(session, None, "u a " * 100)
-        chat.pin_message(messages[140])
-        chat.pin_message(messages[151])
-        summary = anchored_summary(messages[155], messages[149], extract="user: never sand the mast")
-        fork = grow(session, messages[152], "u")[0]
-        context = chat.get_context(fork)
-        assert (context.strategy, context.pin_ids) == ("shared_extract", (messages[140].pk,))
-        rest = [messages[150].pk, messages[151].pk, messages[152].pk, fork.pk]
-        assert shown_ids(fork) == [summary.pk, messages[140].pk, *rest]
 
 
 class TestRefused:

@@ -1,7 +1,5 @@
 """Searching what a branch has summarized away, and the tool with which a model does so."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -93,15 +91,6 @@ def test_a_query_has_at_least_two_characters(harbour, query) -> None:
     with pytest.raises(InvalidMessage) as refused:
         chat.recall(harbour[5], query)
     assert refused.value.field == "query"
-
-
-def test_another_branch_is_not_searched(session, harbour) -> None:
-    other = say(session, harbour[1], "My secret is plaster.", "I keep it.", "Thanks.", "Bye.")
-    anchored_summary(other[2], other[1])
-    assert found(other[3], "plaster") == [other[0].pk]
-    assert found(other[3], "invoice") == [harbour[1].pk, harbour[0].pk]
-    assert found(other[3], "albatross") == []
-    assert found(harbour[5], "plaster") == []
 
 
 @pytest.mark.parametrize(
@@ -260,13 +249,6 @@ def test_words_under_an_earlier_secret_key_are_found_while_it_is_a_fallback(sett
 
 
 class TestErasure:
-    def test_what_is_deleted_is_gone_from_the_index(self, harbour) -> None:
-        found(harbour[5], "boat")
-        chat.delete_message(harbour[1])
-        assert list(SearchEntry.objects.values_list("message", flat=True)) == [harbour[0].pk]
-        chat.delete_session(harbour[0].session)
-        assert not SearchEntry.objects.exists()
-
     def test_what_is_redacted_is_not_found_and_not_a_byte_of_it_is_in_the_index(self, harbour) -> None:
         found(harbour[5], "boat")
         chat.redact_message(harbour[3])

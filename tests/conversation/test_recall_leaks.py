@@ -1,7 +1,5 @@
 """Random trees: on each tip a search finds what its branch has summarized, and no other branch's word."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What a turn costs where a network is between the app and its database: statements, and waits for an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

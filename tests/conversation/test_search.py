@@ -1,7 +1,5 @@
 """Searching for people: over branches and sessions, by words in any order, what is summarized and what is not."""
 
-from __future__ import annotations
-
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import connection

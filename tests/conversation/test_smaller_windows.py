@@ -1,7 +1,5 @@
 """A window that is smaller than configured: the turn goes on, and what the provider said counts from then on."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

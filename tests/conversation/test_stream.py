@@ -1,7 +1,5 @@
 """Streams: the provider's chunks as they are, the reply stored whole or not at all."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator

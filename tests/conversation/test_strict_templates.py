@@ -4,8 +4,6 @@ The rule is that of Llama 2, Mistral and Gemma: after an optional system message
 user begins. Tool results and the calls that ask for them are not counted (Mistral).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

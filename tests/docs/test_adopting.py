@@ -1,7 +1,5 @@
 """docs/adopting.md: its function copies a conversation whole or not at all, and a second run is as a clean one."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any

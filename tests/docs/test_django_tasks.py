@@ -3,8 +3,6 @@
 .ci/test-newest-django installs what it needs.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3

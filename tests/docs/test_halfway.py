@@ -1,7 +1,5 @@
 """Samples that store several things: the database fails at any write, they run again, and have the rows of one run."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """docs/hooks.md: its examples are one file that works, and it names every hook that there is."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

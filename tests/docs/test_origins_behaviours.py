@@ -1,7 +1,5 @@
 """Behaviours that came over from the five systems and belong to no module's own tests: see docs/origins.md."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

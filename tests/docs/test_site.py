@@ -16,12 +16,9 @@ from django.core.management import get_commands
 from django.utils import timezone
 
 from compaction_app import chat, conf, exceptions, plain, signals
-from compaction_app.compaction.trigger import COVERAGE_RATIO
-from compaction_app.conf import DEFAULTS, KEYS, SITE_ONLY, SummarizerEntry
+from compaction_app.conf import DEFAULTS, KEYS, SITE_ONLY
 from compaction_app.management import checks
 from compaction_app.models import CompactionRun
-from compaction_app.summarizers.drafts import MIN_SUMMARY_CHARS
-from compaction_app.tokens import TOKENS_PER_ATTACHMENT
 from compaction_app.transfer.rebuild import NotRebuilt
 from compaction_app.values import ErrorCode, EventKind, RunStatus, SkipReason, Strategy, Suppression
 from tests.conftest import REPOSITORY
@@ -109,26 +106,6 @@ def test_every_setting_is_explained_with_its_default() -> None:
     assert told.pop("SUMMARIZER") == DEFAULTS["SUMMARIZER"].name
     assert told == {key: DEFAULTS[key] for key in told}
     assert len(told) > 25
-
-
-def test_the_figures_of_a_summarizer() -> None:
-    entry = SummarizerEntry()
-    assert ([one.model for one in entry.models], entry.chat_models, entry.timeout) == (["gpt-5.4-nano"], (), 30)
-    assert (entry.max_output_tokens, MIN_SUMMARY_CHARS, COVERAGE_RATIO) == (20_000, 30, 0.70)
-
-
-def test_the_readme_says_loudly_what_is_not_deterministic() -> None:
-    """In bold: who builds replayable workflows must not learn it from the consequences."""
-    readme = " ".join((REPOSITORY / "README.md").read_text().split())
-    assert "**Important: a model's summaries are not deterministic.**" in readme
-    assert "a model says afterwards may differ" in readme
-    assert '`MODE = "deterministic"`' in readme
-
-
-def test_figures_of_the_guide() -> None:
-    text = (DOCS / "guide.md").read_text()
-    assert f"otherwise {TOKENS_PER_ATTACHMENT} |" in text
-    assert f"up to {chat.MAX_INSTRUCTIONS:,} characters" in text
 
 
 @pytest.mark.parametrize(

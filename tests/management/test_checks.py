@@ -1,7 +1,5 @@
 """System checks: the id that hosts silence, and the name of what is wrong in the message or its hint."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -47,9 +45,6 @@ def test_a_hosts_app_whose_name_begins_like_this_one_is_not_taken_for_a_part_of_
     assert checks.check_earlier_tables([], ["default"]) == []
 
 
-# -- settings --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("configured", "ids"),
     [
@@ -69,9 +64,6 @@ def test_a_problem_of_the_settings_is_a_check_message(configured: dict[str, Any]
     with override_settings(**configured):
         assert list(told := found()) == ids
         assert ("Turn off one of them" in str(told)) == (ids == ["W003"])
-
-
-# -- databases -------------------------------------------------------------------------------------------
 
 
 def elsewhere(db: str, app_label: str, **hints: Any) -> bool | None:

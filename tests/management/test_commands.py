@@ -1,7 +1,5 @@
 """``compact`` and ``recover_compactions``, and the commands together on real conversations."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -64,12 +62,6 @@ class TestCompact:
         }
         assert code == 0
         assert CompactionRun.objects.count() == 2
-
-    def test_instructions_are_for_every_branch(self, forked):
-        session, tips = forked
-        run("compact", session.pk, "--instructions", "keep the prices")
-        assert {request.instructions for request in FakeSummarizer.requests} == {"keep the prices"}
-        assert len(FakeSummarizer.requests) == len(tips)
 
     def test_a_failure_is_told_and_ends_with_one(self, forked):
         _, (tip, *_) = forked

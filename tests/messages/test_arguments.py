@@ -1,7 +1,5 @@
 """Arguments of a wrong type are refused where they enter, by name, and nothing is written or sent."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Each form of a picture or a file that APIs and frameworks document: what it costs, and that it stays whole."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

@@ -1,7 +1,5 @@
 """What came is read into fields whatever its format, kept where they could not give it back, and goes out valid."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Secrets: what is recognized, what is not touched, and that none leaves for a model."""
 
-from __future__ import annotations
-
 import json
 import logging
 from typing import Any
@@ -23,8 +21,6 @@ from compaction_app.values import Message, Role
 from tests.builders import grow, words
 from tests.small import anchored_summary, small, tool_call
 from tests.steps import echoing_validation_error
-
-MIB = 1024 * 1024
 
 # Made up; put together here so that no scanner of this file takes them for keys.
 BODY = "Zm9vYmFyMTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3A"

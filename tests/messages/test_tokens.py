@@ -1,7 +1,5 @@
 """Token counts: equal to those of another tokenizer, the same at any place in a list; media by their first bytes."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Bad input has the same fate on every database: a typed error that names the field, and nothing written."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -72,8 +70,6 @@ def test_a_moment_comes_back_and_can_be_shown_everywhere(moment: datetime) -> No
     for hours in (-14, 14):
         assert stored.created_at.astimezone(timezone(timedelta(hours=hours))) == moment
 
-
-# -- a message by itself ---------------------------------------------------------------------------------
 
 #: what is wrong → the field that the error names, and the message
 BAD_MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -175,9 +171,6 @@ def test_whatever_is_given_is_refused_or_stored(content: str, name: str, metadat
         assert (read.content, read.name, set(read.metadata)) == (content, name, set(metadata))
 
 
-# -- a message in its place ------------------------------------------------------------------------------
-
-
 class Branches:
     """A question, a reply with two calls, one of them answered; beside it a reply with a call of its own."""
 
@@ -226,9 +219,6 @@ def test_a_message_that_can_not_stand_there_is_refused(branches: Branches, what:
     assert ChatMessage.objects.count() == before
 
 
-# -- the settings that it stands on ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("configured", "problem_id"),
     [
@@ -245,9 +235,6 @@ def test_an_append_fails_for_the_settings_that_it_uses_only(configured: Any, pro
         ChatMessage.objects.add_root(user(session=session))
     assert session.messages.exists() is not bool(problem_id)
     assert caught is None or caught.value.problem_id == problem_id
-
-
-# -- pure helpers ----------------------------------------------------------------------------------------
 
 
 def test_json_is_read_in_one_order_of_keys() -> None:

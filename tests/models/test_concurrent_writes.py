@@ -1,7 +1,5 @@
 """Writers that meet: each append gets a place of its own, on whichever database."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """The node API over an append-only tree: treebeard's answers, in constant queries, and nothing is moved."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -21,9 +19,6 @@ from tests.trees import analyze, chain, deep_chain, star, start_session
 
 pytestmark = pytest.mark.django_db
 DEPRECATED = pytest.mark.filterwarnings("ignore::treebeard.deprecation.RemovedInTreebeard8Warning")
-
-
-# -- the same answers as treebeard's own adjacency list --------------------------------------------------
 
 
 #: How a node is added to a session's trees (as a root, below a node or beside one), the session, and the node.
@@ -153,8 +148,6 @@ def test_a_read_of_all_sessions_goes_through_them_one_by_one() -> None:
     assert ChatMessage.objects.get_tree() == [node for pk in sorted(by_session, key=str) for node in by_session[pk]]
 
 
-# -- the price of an answer ------------------------------------------------------------------------------
-
 #: Reads of pairs, of paths and of whole sessions: (objects, top, tip) → answer.
 READS_OF_MANY: dict[str, Callable[[Any, Any, Any], Any]] = {
     **{name: lambda objects, top, tip, read=read: read(tip, top) for name, read in READS_OF_A_PAIR.items()},
@@ -194,8 +187,6 @@ def test_reads_take_one_statement_however_many_there_are(shape: str) -> None:
         paid[name] = len(queries)
     assert paid == dict.fromkeys(reads, 1) | PRICES
 
-
-# -- what is refused -------------------------------------------------------------------------------------
 
 #: The last two are treebeard's deprecated doors.
 REFUSED: dict[str, Callable[[Any, Any], Any]] = {

@@ -1,7 +1,5 @@
 """What the database itself keeps, whatever code writes to it; and what the models say of themselves."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial
@@ -23,9 +21,6 @@ from tests.trees import chain, start_session, summarize
 pytestmark = pytest.mark.django_db
 
 TABLES: tuple[type[models.Model], ...] = (ChatSession, ChatMessage, CompactionRun)
-
-
-# -- constraints, each by name ---------------------------------------------------------------------------
 
 
 def insert(**fields: Any) -> None:
@@ -121,9 +116,6 @@ def test_the_migrations_are_up_to_date() -> None:
     call_command("makemigrations", "compaction_app", "stock_tree", check=True, dry_run=True, verbosity=0)
 
 
-# -- names -----------------------------------------------------------------------------------------------
-
-
 def test_the_parent_has_one_column_and_three_names() -> None:
     """``parent``, ``parent_message_id`` and treebeard's ``parent_id`` are one; queries take the first two."""
     root, child = chain(start_session(), 2)
@@ -155,9 +147,6 @@ def test_names_of_rows_never_show_what_was_said() -> None:
     assert "secret" not in repr([session, root, summary, run, event])
 
 
-# -- states ----------------------------------------------------------------------------------------------
-
-
 def test_runs_that_wait_are_found_by_their_own_index() -> None:
     """The sweep asks for them every half minute, and finished runs only become more."""
     with connection.cursor() as cursor:
@@ -167,9 +156,6 @@ def test_runs_that_wait_are_found_by_their_own_index() -> None:
     for runs in (CompactionRun.objects.open(), CompactionRun.objects.claimable(timezone.now())):
         # One of the two that hold open runs only.
         assert re.search("compaction_(one_open_run|open_runs)", runs.explain())
-
-
-# -- sessions --------------------------------------------------------------------------------------------
 
 
 def test_overrides_are_validated_when_a_session_is_saved() -> None:

@@ -1,7 +1,5 @@
 """``make demo``: it shows what it must, on real processes, and leaves none of them behind."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import os
@@ -13,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
@@ -21,16 +18,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 from django.contrib.auth import get_user_model
-from django.utils import timezone
-from rich.console import Console
 
-from compaction_app import chat
-from project.demo import loading, places
-from project.demo.watching import Watch
+from project.demo import loading
 from project.embedded import free_port
-from tests.builders import grow
 from tests.conftest import REPOSITORY
-from tests.small import small
 
 PROC = Path("/proc")
 START_SECONDS = 120.0
@@ -166,21 +157,6 @@ class TestOnce:
         first.assert_nothing_is_left()
 
 
-@pytest.mark.django_db
-def test_a_run_that_is_put_off_is_told_once_an_attempt(settings):
-    """Else a provider that is away looks like a demo that hangs."""
-    settings.COMPACTION = small()
-    run = chat.request_compaction(grow(chat.start_session(), None, "u a(1900) " * 5)[-1])
-    soon = timezone.now() + timedelta(seconds=9)
-    type(run).objects.update(attempts=2, error_code="timeout", next_attempt_at=soon)
-    console = Console(width=150)
-    watch = Watch([run.session], console)
-    with console.capture() as capture:
-        watch.print_news()
-        watch.print_news()
-    assert capture.get() == f"  … run {run.pk}: timeout, attempt 2 of 8; retry in 9 s\n"
-
-
 class TestStopping:
     @pytest.mark.long
     def test_ctrl_c_ends_all_of_it_in_order(self, demo):
@@ -212,38 +188,14 @@ class TestStopping:
 
 
 @pytest.mark.pure
-class TestRefusals:
-    """Told at once, before anything is started."""
-
-    @pytest.fixture
-    def refused(self, tmp_path: Path) -> Any:
-        def start(*arguments: str, **environment: str) -> str:
-            with RunningDemo(tmp_path / "demo", arguments, environment) as running:
-                assert running.wait() == 1
-            assert "Traceback" not in running.output
-            running.assert_nothing_is_left(seconds=0)
-            return running.output
-
-        return start
-
-    def test_a_broken_file(self, refused, tmp_path):
-        file = tmp_path / "broken.json"
-        file.write_text('{"messages": [\n')
-        assert "line 2: this is not JSON" in refused("--once", "--file", str(file))
-
-    @pytest.mark.long
-    def test_a_database_that_does_not_answer(self, refused):
-        out = refused("--once", DATABASE_URL=f"postgresql://nobody@127.0.0.1:{free_port()}/none")
-        assert "The database none cannot be used" in out
-
-
-@pytest.mark.pure
-def test_what_is_set_in_the_environment_stays_and_only_the_demo_asks_for_debug():
-    given = {"DATABASE_URL": "postgresql://x/y", "COMPACTION_CONTEXT_WINDOW": "9000"}
-    for asked, debug in ((given, "true"), (given | {"DEBUG": "false"}, "false")):
-        environ = dict(asked)
-        places.prepare_environment(environ)
-        assert environ | asked | {"DEBUG": debug} == environ
+def test_a_broken_file_is_refused_before_anything_is_started(tmp_path):
+    file = tmp_path / "broken.json"
+    file.write_text('{"messages": [\n')
+    with RunningDemo(tmp_path / "demo", ["--once", "--file", str(file)], {}) as running:
+        assert running.wait() == 1
+    assert "line 2: this is not JSON" in running.output
+    assert "Traceback" not in running.output
+    running.assert_nothing_is_left(seconds=0)
 
 
 @pytest.mark.django_db

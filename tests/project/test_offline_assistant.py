@@ -41,35 +41,6 @@ def test_it_says_where_a_quote_stands(message, where):
     assert answer(message, said("What is the harbour code?")) == found(where, "the harbour code is 4711")
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "Is the harbour deep?",
-        "When does the boat sail?",
-        "Who saved the wedding?",
-        "How many boats are there?",
-    ],
-)
-def test_a_wrong_quote_is_worse_than_none(question):
-    """Neither the instructions nor a question is quoted, nor what lacks the date, the number or the name."""
-    prompt = [said("The harbour is deep.", "system"), said("The boat sails slowly. You saved the wedding.")]
-    prompt += [said("And when does the boat sail?"), said(question)]
-    assert answer(*prompt) == f"{offline_assistant.NOTHING} {offline_assistant.ADVICE}"
-
-
-@pytest.mark.parametrize(
-    ("told", "question", "quote"),
-    [
-        ("The wedding is on Saturday 23 May. You saved a wedding.", "When is the wedding?", "is on Saturday 23 May."),
-        ("Birk holds the lamp. The lamp is heavy.", "Who holds the lamp?", "Birk holds the lamp."),
-        ("Пароль от лодки Ольга.", "Какой пароль от лодки?", "> Пароль от лодки Ольга."),
-        ("灯台の階段は九十四段です。", "灯台の階段は何段ですか？", "> 灯台の階段は九十四段です。"),
-    ],
-)
-def test_a_statement_with_what_is_asked_for_comes_first(told, question, quote):
-    assert answer(said(told), said(question)).endswith(quote)
-
-
 def test_it_is_an_endpoint_whose_stream_is_the_same_reply():
     client = OpenAI(api_key="none", http_client=offline_assistant.http_client())
     asked = {"model": "any", "messages": [said("The lamp is red."), said("The lamp?")]}

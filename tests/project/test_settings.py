@@ -50,29 +50,6 @@ class TestCompaction:
         for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
             assert settings_with(**{name: "http://localhost:9"}).COMPACTION == {}
 
-    def test_every_variable_fills_its_key(self):
-        variables = {
-            "COMPACTION_CONTEXT_WINDOW": "8000",
-            "COMPACTION_MODE": "aggressive",
-            "COMPACTION_TRIGGER_RATIO": "0.6",
-            "COMPACTION_RECENT_MESSAGES_RATIO": "0.1",
-            "COMPACTION_SUMMARIZER_MODELS": "small-model, large-model,",
-            "COMPACTION_SUMMARIZER_TIMEOUT": "300",
-            "COMPACTION_SUMMARIZER_WINDOW": "16384",
-            "COMPACTION_SUMMARIZER_MAX_OUTPUT_TOKENS": "2000",
-            "OPENAI_API_KEY": "a-key",
-        }
-        assert settings_with(**variables).COMPACTION == {
-            "CONTEXT_WINDOW": 8000,
-            "MODE": "aggressive",
-            "TRIGGER_RATIO": 0.6,
-            "RECENT_MESSAGES_RATIO": 0.1,
-            "SUMMARIZERS": {
-                "default": {"MODELS": ["small-model", "large-model"], "TIMEOUT": 300, "MAX_OUTPUT_TOKENS": 2000}
-            },
-            "MODELS": {"small-model": {"window": 16384}, "large-model": {"window": 16384}},
-        }
-
 
 @pytest.mark.pure
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ The model is far too small for a summary, and that is its use: a real tokenizer,
 slowness, real nonsense. ``make test-model`` installs it and runs this file, which ``make test`` does not collect.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ The order: PostgreSQL, Valkey and the scripted model; workers and beat; clients 
 rest, which is waited for; then the check (``check.py``), which knows only the rows and the clients' journals.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -4,8 +4,6 @@ It shares no code with the app: plain SQL reads the raw rows. :func:`read_rows` 
 that the judging can be tested without a server. Whether the tree agrees with itself is asked of ``verify_chats``.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence

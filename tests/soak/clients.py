@@ -5,8 +5,6 @@ conversations. Of an operation whose connection was killed the client does not k
 idempotency key it sends it again, otherwise it goes on from the last message that it knows.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import sys

@@ -3,8 +3,6 @@
 A worker is killed or stopped, where possible, at a moment when it has a run: its own log says so.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

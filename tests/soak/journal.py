@@ -1,7 +1,5 @@
 """What a client writes down: a line before each operation and a line after it, flushed before it goes on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

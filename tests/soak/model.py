@@ -4,8 +4,6 @@ Each answer is chosen by the seed and the order of arrival. From the moment that
 faults.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import threading

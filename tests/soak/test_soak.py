@@ -1,7 +1,5 @@
 """The soak run itself for thirty seconds, and its check on rows and journals with one thing wrong in each."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the rules choose from."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from tests.state_machine.meanwhile import ACTIONS

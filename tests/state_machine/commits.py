@@ -1,7 +1,5 @@
 """What a summary may rest on: checked for each one when it appears, against the model as it was before it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

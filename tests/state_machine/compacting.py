@@ -1,7 +1,5 @@
 """Compactions, in every way that they can be asked for and carried out; each end must follow from the model."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """What must hold after every rule: the rows against the model, and what is shown against the slow answer."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Running the machine until it has carried out enough, in batches with a seed each."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

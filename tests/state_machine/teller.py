@@ -1,8 +1,6 @@
 """The machine's summarizer. Its texts quote what it was shown, so that a leak shows in the text itself, and it
 keeps a ledger of every request. In the middle of a call it can let something else happen first."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A session on a real database and its model, kept in step: each operation is done to both."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext

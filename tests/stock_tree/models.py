@@ -1,7 +1,5 @@
 """A stock treebeard tree to compare with, and what a host may have: rows that point at messages."""
 
-from __future__ import annotations
-
 from django.conf import settings
 from django.db import models
 from treebeard.al_tree import AL_Node

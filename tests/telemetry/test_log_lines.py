@@ -1,20 +1,28 @@
-"""Log lines: names, numbers, and no word of a conversation."""
+"""Log lines, metrics, and the page that lists them: names, numbers, and no word of a conversation."""
 
 import logging
 import re
+import subprocess
+import sys
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
+from django.db import transaction
+from django.dispatch import Signal
 
-from compaction_app import chat
+from compaction_app import chat, signals, telemetry
 from compaction_app.compaction.execute import compact_chat_history
-from compaction_app.exceptions import SummarizerError
+from compaction_app.exceptions import CompactionFailed, SummarizerError
 from compaction_app.models import CompactionRun
 from compaction_app.telemetry import log, log_line
+from compaction_app.testing import steps
+from compaction_app.values import EventKind
 from tests.builders import grow
+from tests.conftest import REPOSITORY
 from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
-from tests.telemetry.world import SECRET, over_threshold
+from tests.telemetry.world import SECRET, USAGE, over_threshold
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -139,3 +147,121 @@ class TestLogs:
         told = [(dict(r.compaction), r.getMessage()) for r in records]
         assert all(log_line(values.pop("event"), values) == message for values, message in told)
         assert all(r.filename != "telemetry.py" for r in records), "a line names the place that wrote it"
+
+
+class TestMetrics:
+    def one(self, found, name):
+        [(attributes, point)] = found[name]
+        return attributes, point
+
+    def test_a_run_is_counted_by_layer_trigger_and_outcome(self, collected, cascade):
+        chat.compact(over_threshold()[-1])
+        chat.compact(grow(chat.start_session(), None, "u")[0])
+        found = collected.metrics()
+        layer = {"compaction.layer": "auto_compact", "compaction.trigger": "manual"}
+        assert {(a["compaction.outcome"], point.value) for a, point in found["compaction.runs"]} == {
+            ("succeeded", 1),
+            ("skipped", 1),
+        }
+        assert all(attributes.items() >= layer.items() for attributes, _ in found["compaction.runs"])
+
+    def test_tokens_are_counted_by_model_refused_drafts_included(self, collected, cascade, server):
+        server.script([steps.reply("", usage={**USAGE, "completion_tokens": 7})], model="small-model")
+        run = chat.compact(over_threshold()[-1])
+        found, layer = collected.metrics(), {"compaction.layer": "auto_compact"}
+        for name, figures in (
+            ("compaction.input_tokens", {"small-model": 3_000, "large-model": 3_000}),
+            ("compaction.output_tokens", {"small-model": 7, "large-model": 50}),
+        ):
+            assert {a["gen_ai.request.model"]: point.value for a, point in found[name]} == figures
+            assert all(a.items() >= {**layer, "compaction.trigger": "manual"}.items() for a, _ in found[name])
+        attributes, messages = self.one(found, "compaction.messages_compacted")
+        assert attributes == layer
+        assert (messages.count, messages.sum) == (1, run.messages_compacted)
+        assert SECRET not in str([attributes for points in found.values() for attributes, _ in points])
+
+    def test_a_failure_is_counted_with_its_code_once_it_is_not_tried_again(self, collected, small_window):
+        FakeSummarizer.error = SummarizerError("slow", error_code="timeout", transient=True)
+        compact_chat_history(chat.request_compaction(over_threshold()[-1]).pk)
+        assert "compaction.runs" not in collected.metrics()
+        FakeSummarizer.error = SummarizerError("away", error_code="quota")
+        with pytest.raises(CompactionFailed):
+            chat.compact(over_threshold()[-1])
+        attributes, point = self.one(collected.metrics(), "compaction.runs")
+        assert (attributes["compaction.outcome"], attributes["error.type"], point.value) == ("failed", "quota", 1)
+
+    def test_suppressions_are_counted_by_reason(self, collected, small_window):
+        tip = over_threshold()[-1]
+        chat.request_compaction(tip)
+        chat.request_compaction(tip)
+        chat.request_compaction(grow(chat.start_session(), None, "u a(6500)")[-1])
+        found = collected.metrics()["compaction.suppressions"]
+        assert {a["compaction.reason"]: point.value for a, point in found} == {"open_run": 1, "irreducible": 1}
+        around = {"compaction.layer": "auto_compact", "compaction.trigger": "threshold"}
+        assert all(a.items() >= around.items() for a, _ in found)
+        assert all(type(value) is str for a, _ in found for value in a.values())
+
+    def test_prompts_are_counted_by_the_layer_they_needed(self, collected, small_window):
+        session = chat.start_session()
+        short = grow(session, None, "u")[-1]
+        long = grow(session, None, "u a " * 60 + "u")[-1]
+        for tip in (short, long):
+            context = chat.get_context(tip)
+            chat.append_message(session, tip, role="assistant", content="x", context=context)
+        found = collected.metrics()["compaction.prompts"]
+        assert {a["compaction.layer"]: point.value for a, point in found} == {"none": 1, "truncated": 1}
+
+    def test_what_is_rolled_back_is_not_counted(self, collected, small_window):
+        session = chat.start_session()
+        tip = grow(session, None, "u")[-1]
+        with transaction.atomic():
+            chat.append_message(session, tip, role="assistant", content="x", context=chat.get_context(tip))
+            transaction.set_rollback(True)
+        assert collected.metrics() == {}
+
+
+class TestDocument:
+    """docs/telemetry.md names all that there is, and nothing else."""
+
+    @pytest.fixture
+    def text(self):
+        return (REPOSITORY / "docs" / "telemetry.md").read_text()
+
+    def test_every_metric(self, text):
+        source = Path(telemetry.__file__).read_text()
+        made = set(re.findall(r"_(?:counter|histogram)\(\s*\"([^\"]+)\"", source))
+        table = text[text.index("| metric |") : text.index("A layer is")]
+        rows = [row.split("|")[1] for row in table.splitlines()[2:] if row]
+        named = {name for row in rows for name in re.findall(r"`([\w.]+)`", row)}
+        assert len(made) == 7
+        assert named == made
+
+    def test_every_attribute_event_and_signal(self, text):
+        source = Path(telemetry.__file__).read_text()
+        keys = set(re.findall(r"\"((?:compaction|gen_ai|server|error)\.[a-z_.]+[a-z])\"", source))
+        assert {key for key in keys if f"`{key}`" not in text} == set()
+        names = [name for name, value in vars(signals).items() if isinstance(value, Signal)]
+        assert len(names) == 5
+        assert [name for name in (*names, *EventKind) if f"| `{name}` |" not in text] == []
+
+    def test_every_line(self, text):
+        package = Path(telemetry.__file__).parent
+        written = {
+            event
+            for path in package.rglob("*.py")
+            for event in re.findall(r"\blog\(\s*logger,\s*(?:level|logging\.\w+),\s*\"(\w+)\"", path.read_text())
+        }
+        table = text[text.index("| line | level |") : text.index("## Metrics")]
+        assert {"skip", "start", "done", "failed", "retry"} < written
+        assert {event for event in written if not re.search(rf"`{event}[ `]", table)} == set()
+
+
+def test_without_an_sdk_nothing_is_needed_and_nothing_happens():
+    """The API alone: the same code in a process without a provider."""
+    code = (
+        "from compaction_app import telemetry\n"
+        "telemetry.count_suppression(layer='a', trigger='b', reason='c')\n"
+        "import sys\n"
+        "assert 'opentelemetry.sdk' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,7 +1,5 @@
 """What reads and writes conversations takes time and memory in proportion to them, in whatever way they are large."""
 
-from __future__ import annotations
-
 import io
 import time
 import tracemalloc

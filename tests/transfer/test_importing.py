@@ -1,7 +1,5 @@
 """``import_chats``: what is read, how it is joined, and that a conversation comes in whole or not at all."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

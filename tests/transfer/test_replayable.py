@@ -1,7 +1,5 @@
 """Deterministic mode: the same history gives the same bytes, on either database, in every process, at any pace."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Lanes: what is drawn of a session is read by its forks, and says the same as a walk through its messages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``verify_chats``: what is stored agrees with itself, and every kind of disagreement is found, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

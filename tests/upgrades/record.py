@@ -4,8 +4,6 @@ At a release: ``python -m tests.upgrades.record tests/upgrades/0.1.0.json``. The
 into a database in memory, on the newest migration.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

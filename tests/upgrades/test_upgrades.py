@@ -3,8 +3,6 @@
 The rows were written by that version's own code: see ``record.py``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -2,14 +2,13 @@
 
 import base64
 import http.client
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings as django_settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from compaction_app import chat
-from compaction_app.models import ChatMessage
 from project.chat import uploads
 from tests.project.chat_page.pages import newest, stored, text_of, url
 
@@ -86,16 +85,3 @@ def post(live_server, browser, path, body, content_type):
         return response.status, response.getheader("Content-Type"), response.read().decode()
     finally:
         connection.close()
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("debug", [True, False])
-def test_the_chat_page_says_what_is_too_long_and_how_to_go_on(live_server, browser, session, settings, debug):
-    settings.DEBUG = debug
-    body = urlencode({"content": TEXT})
-    form = "application/x-www-form-urlencoded"
-    status, kind, text = post(live_server, browser, url("post", session), body, form)
-    assert (status, kind) == (413, "text/html; charset=utf-8")
-    assert "A message can have at most 200,000 characters" in text
-    assert "2.9 MB" in text
-    assert not ChatMessage.objects.exists()

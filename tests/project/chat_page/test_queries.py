@@ -5,7 +5,7 @@ import pytest
 from compaction_app import chat
 from compaction_app.models import ChatMessage
 from project.chat.shown import PAGE_SIZE
-from tests.project.chat_page.pages import WINDOW, counted_queries, grow, url
+from tests.project.chat_page.pages import counted_queries, grow, url
 
 pytestmark = pytest.mark.django_db
 
@@ -22,8 +22,6 @@ class TestQueries:
 
     #: Sign-in 2, session, tip, context, runs, messages, variants, the list of conversations.
     PLAIN = 9
-    #: One more for the generation in use.
-    COMPACTED = 10
 
     @pytest.fixture(autouse=True)
     def wide_window(self, session):
@@ -42,22 +40,6 @@ class TestQueries:
             for _ in range(3):
                 chat.append_message(session, message.parent, role=message.role, content="Variant")
         assert queries_of(browser, url("branch", session, tip)) == self.PLAIN + 2
-
-    @pytest.mark.parametrize(("messages", "left_out"), [(30, False), (130, True)])
-    def test_a_summary_takes_one_more_however_long_the_branch_is(self, browser, session, messages, left_out):
-        tip = grow(session, messages, content="Tell me about the roof and the boat. " * 8)
-        chat.compact(tip, instructions="The boat.")
-        session.settings = WINDOW
-        session.save()
-        assert bool(chat.get_context(tip).dropped) is left_out
-        # Where messages are left out, an extract of another branch is looked for.
-        assert queries_of(browser, url("session", session)) == self.COMPACTED + left_out
-        for _ in range(2):
-            tip = grow(session, 20, parent=tip, content="And about the harbour. " * 8)
-            chat.compact(tip)
-        assert queries_of(browser, url("session", session)) == self.COMPACTED
-        # The list, and the ids that say which of them are on this branch.
-        assert queries_of(browser, url("session", session) + "?compactions") == self.COMPACTED + 2
 
     def test_the_page_reads_the_text_of_its_own_messages_only(self, browser, session):
         """50,000 messages must not be loaded to show forty."""
