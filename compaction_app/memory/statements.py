@@ -24,8 +24,8 @@ ROW = 0.03
 _OPENING = 48
 #: With brackets of its own a reply would end ours, and go on as the words of another speaker.
 _SQUARE = str.maketrans("()", "[]")
-#: Two words, or a name of what follows: "8:30 rain 1.4 mm" is a row.
-_SAYS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}|[^\W\d_][\"'*`)\]]*:")
+#: Two words, or a name of what follows, and no number first: "8:30 rain 1.4 mm" and "12 return None" are rows.
+_SAYS = re.compile(r"(?!\W*\d+\W).*?(?:[^\W\d_]{2,} [^\W\d_]{2,}|[^\W\d_][\"'*`)\]]*:)")
 
 
 class Speaker(NamedTuple):
@@ -45,7 +45,7 @@ class Speaker(NamedTuple):
     def weight_of(self, text: str) -> float:
         """How much what it says is worth: a tool's row next to nothing."""
         # A named assistant is somebody who takes part.
-        if self.role == Role.TOOL and not (_SAYS.search(text) or known.FAILURE.search(text)):
+        if self.role == Role.TOOL and not (_SAYS.match(text) or known.FAILURE.search(text)):
             return ROW
         return 1.0 if self.name and self.role == Role.ASSISTANT else _ROLE_WEIGHTS.get(self.role, 1.0)
 

@@ -24,7 +24,7 @@ _RUN = re.compile(
     rf"(?:[^\W{UNSPACED}@#~./:+-](?:[^\W{UNSPACED}]|[@#~./:+-])*|[~./@#+](?:[^\W{UNSPACED}]|[@#~./:+-])+)"
 )
 #: What a sign at the beginning belongs to: ``../a.ts``, ``~/a``, ``.env``, ``@name``, ``#12``, a number of a telephone.
-_BEGIN = re.compile(r"(?:(?:\.{1,2}/)+|~?/|\.|[@#]|\+(?=\d{7}))?(?=\w)")
+_BEGIN = re.compile(r"(?:(?:\.\./)+|~?/|\.|[@#]|\+(?=\d{7}))?(?=\w)")
 #: Behind a path: the line and the text that ``grep`` or a compiler puts there.
 _BEHIND = re.compile(r"(?<=[a-zA-Z]):(?:\d.*|[a-z]+)$")
 #: A digit, an underscore, an address, a path, two words in one, an acronym.
@@ -45,7 +45,9 @@ def symbols_in(text: str) -> dict[str, None]:
 def _symbol_of(run: str) -> str:
     if run[:1] in ("%", "\\") or not _SHORTEST <= len(run) <= 2 * _LONGEST or not _SIGN.search(run):
         return ""
-    run = _BEHIND.sub("", run.lstrip("-:+") if run[0] != "+" else run).rstrip("./:-+#@~")
+    # One file has one name, however it is written.
+    run = run.removeprefix("./")
+    run = _BEHIND.sub("", run.lstrip("-:+") if run[:1] != "+" else run).rstrip("./:-+#@~")
     while run and _BEGIN.match(run) is None:
         run = run[1:]
     return run if _SHORTEST <= len(run) <= _LONGEST and _SIGN.search(run) else ""

@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any
 
 from compaction_app.memory import word_tables as known
@@ -35,10 +34,12 @@ _CALLED, _WRITTEN, _RETURNED = 2.0, 1.0, 0.5
 _PATH = 1.5
 #: Symbols, requests and failures of a state.
 _MOST, _MOST_ASKED, _MOST_FAILED = 2_000, 200, 20
-#: Words of an earlier request that are written, and characters of the newest.
-_WORDS, _LONGEST = 40, 1_200
+#: Characters of a request, whose beginning and end are told, and of an earlier one.
+_LONGEST, _EARLIER = 1_200, 240
 #: In less room than this there are symbols alone; of what is more, the most that one kind of lines may take.
-_LEAST, _SHARE = 250, 0.4
+_LEAST, _SHARE = 150, 0.5
+#: Tokens in which a cut entry says something.
+_PART = 12
 _CHANGES = ("edited", "created", "deleted")
 _DOES = {
     "edited": re.compile(r"edit|replace|patch|modif|update|insert|append|apply", re.IGNORECASE),
@@ -111,10 +112,10 @@ class WorkingMemory:
         symbols = [
             (value, one.often, one.place, one.name, one.changes) for value in kept for one in [self.symbols[value]]
         ]
-        newest = self.asked[-1:]
-        asked = [(one.text if one in newest else _first(one.text), one.state) for one in self.asked[-_MOST_ASKED:]]
         failed = dict([*self.failed.items()][-_MOST_FAILED:])
-        return json.dumps({**vars(self), "symbols": symbols, "asked": asked, "failed": failed}, ensure_ascii=False)
+        return json.dumps(
+            {**vars(self), "symbols": symbols, "asked": self._requests(), "failed": failed}, ensure_ascii=False
+        )
 
     def read(self, messages: Sequence[Message]) -> None:
         if not (self.calls or any(message.tool_calls for message in messages)):
@@ -189,10 +190,11 @@ class WorkingMemory:
         said = [text for piece in pieces for text, is_code in split_sentences(piece) if not is_code]
         if not said:
             return
-        text, before = harmless(" ".join(said))[:_LONGEST], self.asked[-1:]
+        text, before = one_line(harmless(" ".join(said)), _LONGEST), self.asked[-1:]
         if before and before[0].state == "done" and (early(known.REVERSAL, text) or early(known.NEGATION, text)):
             before[0].state = "changed"
-        self.asked.append(_Request(text))
+        # A command that is given again is told where it was given last.
+        self.asked = [one for one in self.asked[-_MOST_ASKED:] if one.text != text] + [_Request(text)]
 
     def _close(self, content: str) -> None:
         sentences = [text for text, is_code in split_sentences(content) if not is_code]
@@ -202,6 +204,13 @@ class WorkingMemory:
         for one in self.asked:
             if one.state == "open":
                 one.state = "refused" if early(known.FAILURE, ended) else "done"
+
+    def _requests(self) -> list[tuple[str, str]]:
+        """(text, state): whole while it is open, and the newest."""
+        return [
+            (one.text if one.state == "open" or one is self.asked[-1] else one_line(one.text, _EARLIER), one.state)
+            for one in self.asked
+        ]
 
     def text(self, room: int, count: Count, told: str = "") -> str:
         """In at most ``room`` tokens. Symbols of ``told``, the text that it is shown with, are left out."""
@@ -216,12 +225,9 @@ class WorkingMemory:
 
     def _filled(self, room: int, count: Count, told: str) -> str:
         left, most = room - count([HEADING])[0] - 1, int(_SHARE * max(0, room - _LEAST))
-        asked = [
-            f"asked, {one.state}: {one.text if one.state == 'open' or one is self.asked[-1] else _first(one.text)}"
-            for one in reversed(self.asked)
-        ]
+        asked = [f"asked, {state}: {text}" for text, state in reversed(self._requests())]
         where = [f"failed: {line}" for line in [*self.failed.values()][-1:]] + [f"last: {self.last}"] * bool(self.last)
-        plan = ["\n".join(["plan:", *self.plan])] if self.plan else []
+        plan = ["plan:", *self.plan] if self.plan else []
         parts: list[list[str]] = []
         for entries in (plan, where, asked):
             parts.append(_fitting(entries, min(left, most), count))
@@ -232,7 +238,7 @@ class WorkingMemory:
     def _chosen(self, room: int, count: Count, told: str) -> list[str]:
         """Lines of symbols in at most ``room`` tokens, under the names that they came with."""
         ordered = sorted(self.symbols, key=self._worth, reverse=True)[: max(0, room)]
-        sizes = count([f", {value}" for value in ordered]) if ordered else []
+        sizes = count([f" {value}" for value in ordered]) if ordered else []
         has = {part for symbol in symbols_in(told) for part in parts_of(symbol)}
         groups: dict[str, list[str]] = defaultdict(list)
         for value, size in zip(ordered, sizes, strict=True):
@@ -242,32 +248,31 @@ class WorkingMemory:
                 room -= cost
                 has.update(parts_of(value))
                 groups[one.name].append(value + (f" ×{one.changes}" if one.changes > 1 else ""))
-        return [f"{name or _SAID}: {', '.join(values)}" for name, values in groups.items()]
+        return [f"{name or _SAID}: {' '.join(values)}" for name, values in groups.items()]
 
     def size(self, count: Count) -> int:
         """Tokens of what tools took or gave under a name."""
         named = [value for value, one in self.symbols.items() if one.name not in ("", *_DOES) and not is_bare(value)]
-        return count([", ".join(named)])[0] if named else 0
+        return count([" ".join(named)])[0] if named else 0
 
-    def _worth(self, value: str) -> tuple[bool, float, int]:
+    def _worth(self, value: str) -> tuple[bool, bool, float, int]:
         one = self.symbols[value]
-        return not is_bare(value), one.often * (_PATH if "/" in value else 1.0), one.place
+        often = one.often * (_PATH if "/" in value else 1.0)
+        return one.changes > 0, not is_bare(value), often, one.place
 
 
 def _fitting(entries: Sequence[str], room: int, count: Count) -> list[str]:
-    """The first entries that fit, whole."""
-    sizes = accumulate(size + 1 for size in count([*entries])) if entries else ()
-    return [entry for entry, size in zip(entries, sizes, strict=True) if size <= room]
-
-
-def _first(text: str) -> str:
-    """The first sentence, and whole ones after it while there are at most ``_WORDS`` words."""
-    told = ""
-    for sentence, _ in split_sentences(text):
-        if told and len(f"{told} {sentence}".split()) > _WORDS:
+    """The first entries that fit, the last of them cut."""
+    told = list[str]()
+    for entry in entries:
+        text = entry
+        while (size := count([text])[0] + 1) > room > _PART:
+            text = one_line(text, min(len(text) - 1, len(text) * room // size))
+        if size > room:
             break
-        told = f"{told} {sentence}".strip()
-    return one_line(told, 12 * _WORDS)
+        told.append(text)
+        room -= size
+    return told
 
 
 def _is_done(item: str) -> bool:

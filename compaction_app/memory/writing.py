@@ -22,7 +22,7 @@ _JOINED = re.compile(rf" \((?:{'|'.join(Role)}){NAME_AND_COLON}.*")
 #: How the share of the working memory grows with the square of what it names, and its most; what ends may cost.
 _SPEECH, _MOST_NAMED, EDGE = 0.1, 0.92, 2
 #: The working memory may take nearly all of the first ``_SMALL`` tokens of a room, and this share of the others.
-_SMALL, _MOST_WORK = 250, 0.86
+_SMALL, _MOST_WORK = 250, 0.9
 #: More is chosen than has room: together, statements cost less than one by one.
 _OVERFULL = 1.3
 #: Statements from which on a heading takes no further day, days that it may span, and the most statements of a block.
