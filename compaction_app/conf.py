@@ -245,6 +245,9 @@ class AskedModel(_Values):
         return url and urldefrag(url).url.partition("?")[0]
 
 
+#: How long OpenAI and Anthropic keep a prompt at least, if nothing else is asked for.
+_USUAL_CACHE_SECONDS = 300.0
+
 Asked = Annotated[AskedModel, BeforeValidator(lambda value: {"model": value} if isinstance(value, str) else value)]
 
 
@@ -265,15 +268,22 @@ class SummarizerEntry(_Values):
     max_output_tokens: Positive = 20_000
     #: Replaces the wording of the prompt.
     prompt: Text | None = None
+    #: The chat's own last prompt is the request, while its provider has it in its cache: so many seconds, True: 300.
+    warm: Flag | PositiveSeconds = False
+
+    @property
+    def warm_seconds(self) -> float:
+        return _USUAL_CACHE_SECONDS if self.warm is True else float(self.warm)
 
     @property
     def longest_seconds(self) -> float:
         """The longest that all its models can take: each one's time-out twice, for the tighter retry.
 
-        Of the chat models a session has its own at most.
+        Of the chat models a session has its own at most. One of all is asked with the chat's prompt before.
         """
         last = max((one.timeout or self.timeout for one in self.chat_models), default=0.0)
-        return 2 * (sum(one.timeout or self.timeout for one in set(self.models)) + last)
+        each = [one.timeout or self.timeout for one in set(self.models)]
+        return 2 * (sum(each) + last + (max([*each, last]) if self.warm else 0))
 
 
 class Choice(_Values):

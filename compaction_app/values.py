@@ -171,6 +171,19 @@ class ErrorCode(StrEnum):
     NOTHING_TOLD = "nothing_told"
 
 
+class Cold(StrEnum):
+    """Why a summarizer with ``WARM`` was not asked with the chat's own last prompt: in the event ``started``."""
+
+    #: The newest reply of the branch is none that this app asked for with that setting.
+    NO_PROMPT = "no_prompt"
+    #: The last reply is older than ``WARM`` says.
+    CACHE_ENDED = "cache_ended"
+    #: The summarizer does not ask the chat's model at its address.
+    OTHER_MODEL = "other_model"
+    #: It cannot be made again byte for byte, or lacks something that is to be summarized.
+    OTHER_PROMPT = "other_prompt"
+
+
 class EventKind(StrEnum):
     """What an event records."""
 
@@ -459,6 +472,24 @@ class Capacity:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ChatPrompt:
+    """The chat's own last prompt, which its provider has in its cache, and the instruction to stand behind it."""
+
+    #: The model that was asked, and where.
+    model: str
+    endpoint: str
+    #: As they were sent.
+    messages: Sequence[Mapping[str, Json]]
+    tools: Sequence[Mapping[str, Json]] = ()
+    #: Consecutive messages of one role are sent as one.
+    alternate_roles: bool = False
+    #: What else leads to the cache, in the request's own words.
+    parameters: Mapping[str, Json] = field(default_factory=dict)
+    #: For the user role.
+    instruction: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SummaryRequest:
     """The input of a summarizer. One that asks a model needs only ``system`` and ``user``."""
 
@@ -484,6 +515,9 @@ class SummaryRequest:
     instructions: str = ""
     #: Random word in the cutoff marker of this run.
     nonce: str = ""
+    #: With ``WARM``, for the model that has read it a moment ago. In a request that begins with it ``system`` is empty,
+    #: and ``user`` the instruction.
+    chat: ChatPrompt | None = None
 
     @property
     def previous_content(self) -> str:
@@ -571,6 +605,8 @@ class ChatContext:
     include_reasoning: bool = False
     #: Of ``tokens``, what attachments take.
     attachment_tokens: int = 0
+    #: With ``WARM``, how what was sent is known again (:func:`compaction.warm.mark_of`); of replies alone.
+    prompt: Mapping[str, str] = field(default_factory=dict, compare=False)
     #: The site's ``ATTACHMENT_URL``, called when the messages are made ready to be sent.
     address_of: Callable[[Mapping[str, Json]], str | None] | None = field(default=None, compare=False, repr=False)
 

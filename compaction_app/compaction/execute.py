@@ -18,7 +18,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import Error, InterfaceError, OperationalError
 
 from compaction_app import signals
-from compaction_app.compaction import leases
+from compaction_app.compaction import leases, warm
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.compaction.search_index import write_entries
 from compaction_app.compaction.trigger import CompactionRequest, open_run, preview, with_already_compacted
@@ -74,6 +74,7 @@ from compaction_app.values import (
     Branch,
     Budget,
     Capacity,
+    Cold,
     CompactionPlan,
     ErrorCode,
     EventKind,
@@ -194,6 +195,8 @@ def prepare(
         work = quoted
     else:
         work.show_memory()
+        if settings.summarizer_entry.warm and at_most is None:
+            work.use_chat_prompt()
     due = write_if_claimed(run, lambda: work.started(again=at_most is not None))
     give_back_connection(run)
     return due
@@ -324,6 +327,10 @@ class Attempt:
     #: An extract that no model is asked for, and why none wrote the summary where it stands in for one.
     draft: SummaryDraft | None = None
     failure: SummarizerError | None = None
+    #: What a model that writes is shown of the memory beside its text.
+    memory: str = ""
+    #: With ``WARM``, why the chat's own prompt is not used.
+    cold: Cold | None = None
 
     def has_no_room(self, summarizer: Summarizer) -> bool:
         """Whether the memory leaves less of the target than the summarizer is asked for."""
@@ -344,7 +351,23 @@ class Attempt:
         """Let a model that writes see what will stand beside its text."""
         if not self.summarizer.quotes:
             prompt = prompt_of(self.run, self.settings)
-            self.request = prompt.beside(self.request, self.plan, *self.remembered.show())
+            self.memory, tokens = self.remembered.show()
+            self.request = prompt.beside(self.request, self.plan, self.memory, tokens)
+
+    def use_chat_prompt(self) -> None:
+        """Have the chat's model asked with the chat's own last prompt first, where its provider has that in its cache.
+
+        All of that is read, so the summary is anchored at its end, whoever writes it then.
+        """
+        found = warm.last_prompt(self.run, self.branch, self.plan, self.summarizer)
+        if isinstance(found, Cold):
+            self.cold = found
+            return
+        chat, tip = found
+        prompt, kept = prompt_of(self.run, self.settings), sum(one.depth <= tip.depth for one in self.plan.kept)
+        self.request = prompt.behind(chat, self.request, self.plan, kept, self.memory)
+        if tip.depth > self.plan.anchor_depth:
+            self.plan = replace(self.plan, anchor_id=tip.id, anchor_depth=tip.depth)
 
     def prose(self, draft: SummaryDraft) -> SummaryDraft:
         return prose_draft(draft, self.request.previous_ledger)
@@ -360,7 +383,9 @@ class Attempt:
         numbers = {"trigger": run.trigger, "attempt": run.attempts, "messages": len(self.plan.covered)}
         tokens, target = self.plan.replaced_tokens, self.plan.target_tokens
         if not again:
-            run.record(EventKind.STARTED, {**numbers, "tokens": tokens, "target_tokens": target})
+            told = {**numbers, "tokens": tokens, "target_tokens": target}
+            told |= {"warm": True} if self.request.chat else {"cold": self.cold} if self.cold else {}
+            run.record(EventKind.STARTED, told)
         log(logger, logging.INFO, "start", run=run.pk, session=run.session_id, **numbers, tokens=tokens, target=target)
         if not again:
             send_after_commit(run, signals.compaction_started, CompactionRun, run=run)
@@ -494,6 +519,8 @@ class Attempt:
             "max_input_tokens": self.capacity.input_tokens if self.capacity else None,
             # Of the draft before it, where it answered the one tighter retry.
             "tightened": draft.tightened,
+            # The request began with the chat's own prompt, of which nothing is kept.
+            "warm": self.request.chat is not None,
         }
         run.error_code = run.error_detail = ""
         if self.failure:

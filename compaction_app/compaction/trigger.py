@@ -20,6 +20,7 @@ from typing import Any
 from django.utils.module_loading import import_string
 
 from compaction_app import telemetry
+from compaction_app.compaction import warm
 from compaction_app.compaction.planning import plan_compaction
 from compaction_app.conf import Mode, load_function
 from compaction_app.context.budget import calibration_of
@@ -316,6 +317,7 @@ def _new_run(
         prompt_version=prompt_version(resolved.settings.summarizer_entry.prompt),
         nonce=secrets.token_hex(8),
         settings=resolved.settings.snapshot(),
+        request=warm.kept_of(resolved.request) if resolved.settings.summarizer_entry.warm else {},
         budget=asdict(resolved.budget),
         reserved_tokens=resolved.reserved_parts.total,
         tokens_before=branch.history_tokens,

@@ -15,6 +15,7 @@ from django.db import DatabaseError, InterfaceError
 from compaction_app.compaction.execute import wait_for_end
 from compaction_app.compaction.leases import Claim
 from compaction_app.compaction.trigger import CompactionRequest
+from compaction_app.compaction.warm import mark_of
 from compaction_app.conf import Mode, get_settings
 from compaction_app.context import windows
 from compaction_app.context.budget import ContextRequest, TurnOptions
@@ -404,8 +405,11 @@ def finish_turn(turn: AskedTurn, reply: chat_model.ModelReply, finish_reason: st
         "finish_reason": finish_reason or reply.fields["finish_reason"],
         "metadata": report_of(reply.context_management) or None,
     }
+    context = turn.context
+    if turn.resolved.settings.summarizer_entry.warm:
+        context = replace(context, prompt=mark_of(turn.arguments, turn.resolved.place))
     try:
-        stored = append_once(turn.resolved.session, turn.tip, message, context=turn.context)
+        stored = append_once(turn.resolved.session, turn.tip, message, context=context)
     except Exception as error:
         # Whatever went wrong, the reply was paid for, and the error has it.
         if isinstance(error, DatabaseError | InterfaceError):

@@ -119,7 +119,7 @@ def sent_context(context: ChatContext, counted: int | None, calibrations: Mappin
     ``provider_tokens`` and ``estimate_error`` (a share of them, negative where the estimate was too low) are there if
     the provider counted what was sent.
     """
-    kept = {name: getattr(context, name) for name in _SENT}
+    kept = {name: getattr(context, name) for name in _SENT} | ({"prompt": context.prompt} if context.prompt else {})
     if not counted:
         return kept
     estimate = calibration_of(calibrations, name_of((context.endpoint, context.model))).of(context.tokens)

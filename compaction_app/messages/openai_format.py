@@ -157,6 +157,12 @@ def _alternating(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(map(_joined, result))
 
 
+def with_user(messages: Sequence[Mapping[str, Any]], text: str, *, alternate: bool) -> list[dict[str, Any]]:
+    """A list that was sent, and a user's text behind it."""
+    result = [*map(dict, messages), {"role": "user", "content": text}]
+    return _alternating(result) if alternate else result
+
+
 def _joined(messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Messages of one role as one, all at once: joined one by one, the first would be copied for each."""
     if len(messages) == 1:

@@ -294,7 +294,7 @@ class CompactionRun(models.Model):
         No other column is written: a worker may be writing the task's id at this moment, and one that lost its claim
         what its calls cost.
         """
-        ended |= {"claim_token": None, "lease_expires_at": None, "finished_at": now_of(self)}
+        ended = {"request": {}, **ended, "claim_token": None, "lease_expires_at": None, "finished_at": now_of(self)}
         if not self.still_claimed().update(**ended):
             return False
         for name, value in ended.items():

@@ -126,12 +126,13 @@ class Drafting:
     #: Calls that were answered, in order: each is paid for, even if its draft is refused.
     calls: list[ModelCall] = field(default_factory=list)
 
-    async def request_draft(self, ask: _Ask, model: str) -> SummaryDraft | None:
+    async def request_draft(self, ask: _Ask, model: str, request: SummaryRequest | None = None) -> SummaryDraft | None:
         """An accepted draft of one model, which is asked once more if its draft is too long or tells nothing.
 
-        None if no draft was accepted; the reasons are then in ``failures``.
+        ``request``: in another form. None if no draft was accepted; the reasons are then in ``failures``.
         """
-        request, too_long = self.request, 0
+        first = request = request or self.request
+        too_long = 0
         for is_last in (False, True):
             if self.time_left() < _LEAST_SECONDS:
                 raise self._out_of_time()
@@ -156,7 +157,7 @@ class Drafting:
                 # A second answer of the same model may be a summary.
                 continue
             too_long = self.count([make_storable(answer.text)])[0]
-            request = tighter(self.request, too_long)
+            request = tighter(first, too_long)
             if self.on_event:
                 figures = {"target_tokens": self.request.target_tokens, "output_tokens": answer.output_tokens}
                 self.on_event(EventKind.SUMMARY_OVERSIZE, {"model": model, "characters": len(answer.text), **figures})
@@ -237,6 +238,10 @@ class Summarizer:
 
     def learn(self, error_code: str = "") -> None:
         """Called after the last request of a run, outside of event loops, with the code of its error if it failed."""
+
+    def asks(self, model: str, endpoint: str) -> bool:
+        """Whether it asks this model at this address, with ``request.chat`` where that is given (``WARM``)."""
+        return False
 
     def seconds_left(self) -> float:
         """The most that one call may take: the entry's ``TIMEOUT``, and not longer than the run lasts."""

@@ -33,8 +33,9 @@ from compaction_app.context.overflow import (
     overflow_of_report,
     overflow_of_usage,
 )
-from compaction_app.context.windows import OPENAI_URL, Habits, ModelPlace
+from compaction_app.context.windows import OPENAI_URL, Habits, ModelPlace, endpoint_of
 from compaction_app.exceptions import ConfigurationError, SummarizerError
+from compaction_app.messages.openai_format import strings, with_user
 from compaction_app.messages.originals import read_message
 from compaction_app.messages.validation import make_storable, token_count
 from compaction_app.summarizers.base import Answer, Drafting, Summarizer, ask_summarizer, failure_of
@@ -226,7 +227,31 @@ class OpenAISummarizer(Summarizer):
     async def asummarize(self, request: SummaryRequest) -> SummaryDraft:
         return await ask_summarizer(self, request, steps=self.cascade)
 
+    def asks(self, model: str, endpoint: str) -> bool:
+        return self._at(model, endpoint) is not None
+
+    def _at(self, model: str, endpoint: str) -> Candidate | None:
+        places = ((one, one.stated.place) for one in self.candidates)
+        return next((one for one, (url, name) in places if (name, endpoint_of(url)) == (model, endpoint)), None)
+
+    async def _draft_behind_the_chat(self, drafting: Drafting, way: Way) -> SummaryDraft | None:
+        """Of the model that has just read the conversation, and answered it."""
+        chat = drafting.request.chat
+        candidate = self._at(chat.model, chat.endpoint) if chat else None
+        if chat is None or candidate is None:
+            return None
+
+        async def ask(request: SummaryRequest) -> Answer:
+            limited = replace(candidate.stated, timeout=min(candidate.stated.timeout, self.time_left()))
+            call = call_model(limited, request, self._clients)
+            return await call if way.is_awaited else run_in_loop(call)
+
+        request = replace(drafting.request, system="", user=chat.instruction)
+        return await drafting.request_draft(ask, chat.model, request)
+
     async def cascade(self, drafting: Drafting, way: Way) -> SummaryDraft:
+        if draft := await self._draft_behind_the_chat(drafting, way):
+            return draft
         size = count_request(drafting.request, self._count)
         for candidate in self.candidates:
             before = len(drafting.failures)
@@ -320,7 +345,7 @@ async def call_model(entry: ModelEntry, request: SummaryRequest, clients: Client
             completion, limit = await _create(client, _parameters(entry, request))
         return _read(entry, completion, limit)
     except Exception as error:
-        prompt = f"{request.system}\n{request.user}"
+        prompt = "\n".join([request.system, request.user, *strings(request.chat.messages if request.chat else ())])
         return failure_of_error(error, model=entry.model, prompt=prompt, seconds=entry.timeout)
 
 
@@ -377,6 +402,9 @@ def _parameters(entry: ModelEntry, request: SummaryRequest) -> dict[str, Any]:
         "messages": [{"role": "system", "content": request.system}, {"role": "user", "content": request.user}],
         output: min(request.max_output_tokens, entry.max_output_tokens),
     }
+    if (chat := request.chat) and not request.system:
+        parameters["messages"] = with_user(chat.messages, request.user, alternate=chat.alternate_roles)
+        parameters |= {**chat.parameters, **({"tools": list(chat.tools)} if chat.tools else {})}
     return parameters if reasoning else {**parameters, "temperature": TEMPERATURE}
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from compaction_app.summarizers.prompts import BEHIND
 from compaction_app.testing.exchange import Body, Exchange, Step, content_text
 
 #: The reply without a script, to what is no request for a summary.
@@ -22,8 +23,10 @@ def reply(text: str | None = None, *, usage: Mapping[str, Any] | None = None, fi
 
 def _recap(body: Body) -> str:
     """A summary has to tell something of what it replaces: how that begins and ends."""
-    asked = content_text((body.get("messages") or [{}])[-1].get("content"))
+    *before, asked = [content_text(one.get("content")) for one in body.get("messages") or [{}]]
     replaced, cutoff, _ = asked.partition("<cutoff id=")
+    if BEHIND in asked:
+        replaced, cutoff = " ".join(before[1 : len(before) // 2]), BEHIND
     told = " ".join(re.sub("<[^<>]*>", " ", replaced).split())
     return f"{DEFAULT_TEXT} {told[:60]} … {told[-60:]}" if cutoff else DEFAULT_TEXT
 

@@ -37,6 +37,8 @@ class NotRebuilt(StrEnum):
     NOT_RECORDED = "not_recorded"
     #: A person wrote the summary, and no summarizer was asked.
     BY_PERSON = "by_person"
+    #: The chat's own prompt was sent (``WARM``), of which nothing is kept.
+    CHAT_PROMPT = "chat_prompt"
     #: Rows that it refers to are missing: ``verify_chats`` says more.
     SOURCES_MISSING = "sources_missing"
     #: The texts were redacted, and the settings name no ``REDACTOR``: what it removed would be shown.
@@ -67,6 +69,8 @@ def rebuild(run: CompactionRun) -> Rebuilt | NotRebuilt:
         return NotRebuilt.BY_PERSON
     if not run.request:
         return NotRebuilt.NOT_RECORDED
+    if run.request.get("warm"):
+        return NotRebuilt.CHAT_PROMPT
     settings = settings_from_snapshot(run.settings)
     if settings.redactor is not None:
         # Which code runs is up to this site's settings, never to a row: the rows may come from elsewhere.
