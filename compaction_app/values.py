@@ -373,6 +373,8 @@ class Branch:
     pins: tuple[Message, ...] = ()
     #: The newest applicable summary leaves no room for the newest turn: the base is an older one, or there is none.
     is_without_newest_summary: bool = False
+    #: The reply with the provider's own summary, which stands for all above it.
+    own_summary_id: int | None = None
 
     @property
     def turn_request(self) -> Message | None:
@@ -594,6 +596,8 @@ class ChatContext:
     #: The pins that are shown beside the summary, in order.
     pin_ids: tuple[int, ...] = ()
     first_shown_depth: int | None = None
+    #: The reply with the provider's own summary, for the model that made it: what is above is not sent.
+    own_summary_id: int | None = None
     #: The name of the model that it is meant for, "" for none; and where that is asked, "" for the default address.
     model: str = ""
     endpoint: str = ""

@@ -39,6 +39,9 @@ class Figures(Schema):
     cutoff_id: Id | None = Field(description="The last message that the summary covers.", examples=[39])
     pinned_id: Id | None = Field(description="The turn's request, shown beside the summary.", examples=[None])
     pin_ids: list[Id] = Field([], description="Pinned messages shown beside the summary.", max_length=1000)
+    own_summary_id: Id | None = Field(
+        None, description="The reply with the provider's own summary: nothing from above it is sent.", examples=[None]
+    )
     strategy: StrategyName = Field(description="The last layer that was needed to make the history fit.")
     pruned: Number = Field(description="How many tool results are shortened.", examples=[0])
     dropped: Number = Field(description="How many messages after the cutoff, and pins, are left out.", examples=[0])

@@ -243,7 +243,10 @@ def unpin_message(request: HttpRequest, message_id: Id) -> Status[None]:
 
 
 #: Each id in the figures of a context, with the kind of what it names.
-_NAMED = {"summary_id": Kind.SUMMARY, "cutoff_id": Kind.MESSAGE, "pinned_id": Kind.MESSAGE, "pin_ids": Kind.MESSAGE}
+_NAMED = {
+    "summary_id": Kind.SUMMARY,
+    **dict.fromkeys(("cutoff_id", "pinned_id", "pin_ids", "own_summary_id"), Kind.MESSAGE),
+}
 
 
 def _parent(session: ChatSession, parent_id: int | None, sent: SentContext | None) -> ChatMessage | None:

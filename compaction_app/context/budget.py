@@ -18,8 +18,9 @@ from typing import Any, TypedDict, TypeVar
 from compaction_app.conf import Settings
 from compaction_app.context.catalog import known_window, readings
 from compaction_app.exceptions import ConfigurationError, InvalidMessage
+from compaction_app.messages.originals import OPENAI, FormatName
 from compaction_app.messages.transcript import RECALL_NOTE, RECALL_TOOL
-from compaction_app.messages.validation import check_budget_arguments, check_list_of_dicts, check_text
+from compaction_app.messages.validation import FORMATS, check_budget_arguments, check_list_of_dicts, check_text
 from compaction_app.telemetry import log
 from compaction_app.tokens import Count, count_messages, count_tools
 from compaction_app.values import Budget, CompactionParams, ContextMessage, Origin, Role
@@ -57,6 +58,13 @@ class TurnOptions(TypedDict, total=False):
     system_prompt: str | None
 
 
+class ContextOptions(TurnOptions, total=False):
+    """Those of a caller that sends the context itself."""
+
+    sends: FormatName
+    endpoint: str
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContextRequest:
     """What a caller wants a context for. :meth:`of` checks it: :class:`InvalidMessage` names the argument."""
@@ -70,6 +78,8 @@ class ContextRequest:
     reserved_tokens: int | None = None
     #: Where the model is asked (:func:`windows.endpoint_of`); None means the client's default.
     endpoint: str | None = None
+    #: The format of what goes out, as ``original`` names it.
+    sends: str = OPENAI
     #: What the provider has just said that it takes.
     window: int | None = None
     #: Reasoning blocks will be sent back: they are counted.
@@ -84,6 +94,8 @@ class ContextRequest:
         request = cls(**given)
         if (request.model, request.tools, request.reserved_tokens) != (None, None, None):
             check_budget_arguments(request.model, request.tools, request.reserved_tokens)
+        if request.sends not in FORMATS:
+            raise InvalidMessage(f"sends must be one of {', '.join(FORMATS)}, not {request.sends!r}.", field="sends")
         if request.system_prompt:
             check_text(request.system_prompt, "system_prompt")
         if request.contributions != ():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Unpack
 
 from compaction_app.conf import Mode, get_settings
-from compaction_app.context.budget import ContextRequest, TurnOptions
+from compaction_app.context.budget import ContextOptions, ContextRequest
 from compaction_app.context.reading import context_at, resolve_and_read
 from compaction_app.messages.transcript import RECALL_TOOLS
 from compaction_app.models import ChatMessage, sql
@@ -36,7 +36,7 @@ _PARTS: dict[str, str] = {
 _COMPARED = ("summary_id", "cutoff_id", "dropped", "history_tokens", "threshold")
 
 
-def measure(tip: ChatMessage, **options: Unpack[TurnOptions]) -> Meter:
+def measure(tip: ChatMessage, **options: Unpack[ContextOptions]) -> Meter:
     """What :func:`get_context` would take of the window, with the same arguments and errors, and the branch's state.
 
     Writes nothing. As many queries for a hundred thousand messages as for ten.

@@ -1,8 +1,8 @@
 """What the model would be sent at a tip, and whether the branch there is over its threshold.
 
-Every public function makes one :class:`ContextRequest` of its :class:`TurnOptions`. :func:`resolve_request` applies the
-session's settings as they are stored now, so context, trigger and run compare the same numbers. Nothing here writes,
-enqueues or waits, so anything may inspect with it.
+Every public function makes one :class:`ContextRequest` of its :class:`ContextOptions`. :func:`resolve_request` applies
+the session's settings as they are stored now, so context, trigger and run compare the same numbers. Nothing here
+writes, enqueues or waits, so anything may inspect with it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Unpack
 
 from compaction_app.conf import Mode, get_settings, get_token_counter
 from compaction_app.context import budget, windows
 from compaction_app.context.assembly import assemble, reasoning_sizes, with_reasoning_that_fits
-from compaction_app.context.budget import ContextRequest, Room, TurnOptions
+from compaction_app.context.budget import ContextOptions, ContextRequest, Room
+from compaction_app.context.own_summary import with_own_summary
 from compaction_app.context.pruning import call_groups, has_its_calls, pins_and_room, prune_branch
 from compaction_app.exceptions import ConfigurationError, ContextOverflow, MessageNotFound
 from compaction_app.messages.transcript import count_summary
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.redaction import redactor_of
 from compaction_app.tokens import Count
 from compaction_app.tree import branches
 from compaction_app.tree.branches import TipHistory, check_tip
@@ -56,7 +59,7 @@ def resolve_request(
     return ResolvedRequest(**vars(room), session=session, count=count, place=place, learned=learned)
 
 
-def get_context(tip: ChatMessage, **options: Unpack[TurnOptions]) -> ChatContext:
+def get_context(tip: ChatMessage, **options: Unpack[ContextOptions]) -> ChatContext:
     """What the model would be sent at ``tip``. Writes nothing and enqueues nothing.
 
     - ``model``: the chat model's name, by default the session's.
@@ -67,6 +70,9 @@ def get_context(tip: ChatMessage, **options: Unpack[TurnOptions]) -> ChatContext
     - ``include_reasoning``: send the reasoning blocks of tail messages back, the newest first, while there is room for
       them; they are counted.
     - ``system_prompt``: for this request, in place of the session's.
+    - ``sends``: the format in which ``original`` goes out, if you send it as it came; ``endpoint``: where, as
+      ``original`` has it. What is above a provider's own summary that came from there and from ``model`` is left out
+      (``own_summary_id``), since that goes along; for any other model it is cut out.
 
     ``get_context(tip).to_openai()`` is the list for a client. ``REDACTOR`` has been applied, if one is set; if it
     raises, so does this, with :class:`RedactionFailed`. Raises :class:`ContextOverflow` only if the newest user message
@@ -76,7 +82,7 @@ def get_context(tip: ChatMessage, **options: Unpack[TurnOptions]) -> ChatContext
     return context_at(tip, *resolve_and_read(tip, ContextRequest.of(**options)))
 
 
-def should_compact(tip: ChatMessage, **options: Unpack[TurnOptions]) -> bool:
+def should_compact(tip: ChatMessage, **options: Unpack[ContextOptions]) -> bool:
     """Whether the branch is over its threshold, even after old tool results are shortened.
 
     Arguments are those of :func:`get_context`. It does not say whether a compaction would start now: that also depends
@@ -108,21 +114,29 @@ def resolve_and_read(tip: ChatMessage, request: ContextRequest) -> tuple[Resolve
     return resolve_request_at(tip, request), None
 
 
-def context_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None = None) -> ChatContext:
-    """``branch``: of :func:`resolve_and_read`."""
-    branch = window_at(tip, resolved, branch)
+def context_at(
+    tip: ChatMessage, resolved: ResolvedRequest, read: Branch | None = None, *, uses_own: bool = True
+) -> ChatContext:
+    """``read``: of :func:`resolve_and_read`. ``uses_own``: a provider's own summary may stand for what is above it."""
+    branch = window_at(tip, resolved, read, uses_own=uses_own)
     try:
         context = _assembled(branch, resolved)
+        if branch.own_summary_id not in (None, *(one.id for one in context.messages)):
+            # Without it nothing would stand for what is above.
+            return context_at(tip, resolved, read, uses_own=False)
     except ContextOverflow:
+        if branch.own_summary_id:
+            return context_at(tip, resolved, read, uses_own=False)
         if not resolved.is_narrowed:
             raise
         return context_at(tip, resolve_request(resolved.session, resolved.request, believed=False))
-    if context.dropped and (shared := _with_shared_extract(branch, tip, resolved)):
+    if context.dropped and not branch.own_summary_id and (shared := _with_shared_extract(branch, tip, resolved)):
         context = shared
     if resolved.request.include_reasoning:
         room = None if resolved.settings.mode == Mode.OFF else context.available_tokens - context.history_tokens
         context = with_reasoning_that_fits(context, resolved.count, room=room)
-    return replace(context, model=resolved.model, endpoint=resolved.place[0])
+    own = branch.own_summary_id
+    return replace(context, model=resolved.model, endpoint=resolved.place[0], own_summary_id=own)
 
 
 def _assembled(branch: Branch, resolved: ResolvedRequest) -> ChatContext:
@@ -178,11 +192,16 @@ def pruned_history_tokens(tip: ChatMessage, resolved: ResolvedRequest) -> int:
     return tokens + sum(sizes.values())
 
 
-def window_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None = None) -> Branch:
+def window_at(
+    tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None = None, *, uses_own: bool = True
+) -> Branch:
     """The branch at a tip as far back as its window can show it; all of it where the mode is off."""
     if resolved.settings.mode == Mode.OFF:
         return branches.load_verbatim(tip)
-    branch = branch or _load(tip, resolved)[0]
+    asked, redact = resolved.request, redactor_of(resolved.settings)
+    made_here = {"format": asked.sends, "endpoint": asked.endpoint or "", "model": resolved.model}
+    with_own = partial(with_own_summary, made_here=made_here, redact=redact, is_used=uses_own)
+    branch = with_own(branch or _load(tip, resolved)[0])
     base = branch.base
     if base is None:
         return branch
@@ -190,7 +209,7 @@ def window_at(tip: ChatMessage, resolved: ResolvedRequest, branch: Branch | None
     if base.tokens <= room:
         return branch
     # Most often it was made for a larger window. Without it older messages are read, as many as fit.
-    return replace(_load(tip, resolved, largest_summary=room)[0], is_without_newest_summary=True)
+    return replace(with_own(_load(tip, resolved, largest_summary=room)[0]), is_without_newest_summary=True)
 
 
 def _load(tip: ChatMessage, resolved: ResolvedRequest, **narrower: int) -> tuple[Branch, dict[str, Any]]:

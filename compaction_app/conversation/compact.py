@@ -14,7 +14,7 @@ from compaction_app.compaction.execute import carry_out_generations, wait_for_en
 from compaction_app.compaction.execute import dry_run as look_at
 from compaction_app.compaction.trigger import CompactionRequest, Decision, open_run
 from compaction_app.conf import Mode
-from compaction_app.context.budget import ContextRequest, TurnOptions
+from compaction_app.context.budget import ContextOptions, ContextRequest
 from compaction_app.context.reading import resolve_request_at
 from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.messages.validation import check_text
@@ -39,7 +39,7 @@ def request_compaction(
     until: ChatMessage | None = None,
     text: str = "",
     author: Any = None,
-    **options: Unpack[TurnOptions],
+    **options: Unpack[ContextOptions],
 ) -> CompactionRun | None:
     """Compact in the background if it is needed: opens a run and enqueues it after the commit.
 

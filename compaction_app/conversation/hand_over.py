@@ -16,7 +16,8 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from compaction_app.conf import MAX_INTEGER, Mode, get_settings
-from compaction_app.context.reading import get_context
+from compaction_app.context.budget import ContextRequest
+from compaction_app.context.reading import context_at, resolve_request_at
 from compaction_app.conversation.append import OwnKey, check_key
 from compaction_app.conversation.compact import acompact, compact
 from compaction_app.conversation.titles import messages_named
@@ -80,7 +81,10 @@ def _is_ready(tip: ChatMessage) -> bool:
         raise CompactionRefused(reason=SkipReason.MODE_OFF)
     summary = find_summary_for_branch(tip)
     try:
-        return summary is not None and get_context(tip).summary_id == summary.pk
+        return (
+            summary is not None
+            and context_at(tip, resolve_request_at(tip, ContextRequest()), uses_own=False).summary_id == summary.pk
+        )
     except ContextOverflow:
         return False
 

@@ -42,8 +42,8 @@ _BLOCK_FIELDS = ("content", "output", "compaction_blocks")
 _MOST_ATTACHED = 0.1
 #: Of a context, what a reply keeps of it.
 _SENT = (
-    "summary_id cutoff_id pinned_id pin_ids first_shown_depth strategy pruned dropped tokens history_tokens "
-    "available_tokens threshold window".split()
+    "summary_id cutoff_id pinned_id pin_ids own_summary_id first_shown_depth strategy pruned dropped tokens "
+    "history_tokens available_tokens threshold window".split()
 )
 _NO_WORD = re.compile(r"[^A-Za-z0-9_.-]")
 

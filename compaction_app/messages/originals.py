@@ -42,6 +42,7 @@ from compaction_app.messages.validation import FORMATS, check_list_of_dicts, siz
 Writer = Literal["client", "host", "model"]
 
 OPENAI, RESPONSES, ANTHROPIC, PYDANTIC_AI, LANGCHAIN = FORMATS
+FormatName = Literal["openai", "openai-responses", "anthropic", "pydantic-ai", "langchain"]
 
 #: Begins a result whose call is not there: :func:`become_text`.
 RESULT_AS_TEXT = "[result of a tool call: "

@@ -76,6 +76,8 @@ class Expected:
     #: What shrinks to less than the reader reckons with may let more fit than was read.
     read_short: bool = False
     over_threshold: bool = False
+    #: The reply with the provider's own summary, which stands for all above it.
+    own: int | None = None
 
 
 def verbatim(node: Node, origin: str = "verbatim") -> Piece:
@@ -92,6 +94,56 @@ def expected_context(tree: Tree, tip_id: int, limits: Limits) -> Expected:
     settings = limits.settings
     if settings.mode == "off":
         return Expected([verbatim(node) for node in tree.path(tip_id)], "none")
+    own = expected_own(tree, tip_id, limits)
+    if own and own.own:
+        return own
+    expected = expected_ours(tree, tip_id, limits)
+    # Whether it is due is decided by what the provider's summary leaves.
+    return replace(expected, over_threshold=own.over_threshold) if own else expected
+
+
+def expected_own(tree: Tree, tip_id: int, limits: Limits) -> Expected | None:
+    """With the nearest summary of the provider's that is below the cutoff in use, if all below it was read."""
+    newest = tree.newest(tip_id)
+    whole, pins = tree.tail(tip_id, newest), tree.pins(tip_id)
+    read = read_messages(whole, limits)
+    found = next((node for node in reversed(whole) if node.own and not node.is_others and node.id in read), None)
+    if found is None:
+        return None
+    first = next(group[0] for group in groups([n for n in whole if n.id in read]) if found in group)
+    tail = whole[whole.index(first) :]
+    if not all(node.id in read for node in tail):
+        return None
+    if not newest_user(tail):
+        user = newest_user(whole) or (tree[newest.pin] if newest and newest.pin else None)
+        pins = sorted({node.id: node for node in [*pins, *([user] if user else [])]}.values(), key=lambda n: n.id)
+    head = pins_beside(pins, tail)
+    depths = {node.id: tree.depth(node.id) for node in tail}
+    shown, strategy, raw = prune(head, tail, depths, limits)
+    stays = [*whole, *([tree[newest.pin]] if newest and newest.pin else [])]
+    history = sum(n.tokens for n in stays) + _tokens(pins_beside(tree.pins(tip_id), stays))
+    history += newest.tokens if newest else 0
+    total = _tokens(head) + _tokens(shown)
+    over = history > limits.threshold and raw > limits.threshold and total > limits.threshold
+    expected = Expected([*head, *shown], strategy, pruned=_pruned(shown))
+    if total > limits.available:
+
+        def fitted(limits: Limits) -> Expected:
+            room, fitting_pins = room_and_pins(tail, None, limits.available, pins)
+            everything = {node.id for node in tail}
+            return fit(
+                _Fitting(head, tail, shown, depths, everything, limits, fitting_pins, pins), room, limits, strategy
+            )
+
+        expected = fitted(limits)
+        if expected.overflow and limits.tried > limits.available:
+            expected = fitted(replace(limits, available=min(expected.overflow, limits.tried)))
+    is_shown = not expected.overflow and found.id in {piece.id for piece in expected.pieces}
+    return replace(expected, over_threshold=over, own=found.id if is_shown else None)
+
+
+def expected_ours(tree: Tree, tip_id: int, limits: Limits) -> Expected:
+    settings = limits.settings
     summary = shown_summary(tree, tip_id, limits)
     tail, pins = tree.tail(tip_id, summary), tree.pins(tip_id)
     head = []
@@ -479,6 +531,7 @@ def check_context(tree: Tree, tip_id: int, context: ChatContext, expected: Expec
         assert shown == expected.pieces, f"shown {_brief(shown)}, due {_brief(expected.pieces)}"
         assert context.pruned == expected.pruned
     assert (str(context.strategy), context.dropped) == (expected.strategy, expected.dropped)
+    assert context.own_summary_id == expected.own
     check_laws(tree, tip_id, context, limits)
 
 
@@ -498,9 +551,13 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
     on_branch = {n.serial for n in path} | tree.told_above
     assert serials_in(json.dumps(sent)) <= on_branch, "text of another branch, or erased text, is shown"
     check_calls(sent)
+    told = {node.id for node in path if node.own and node.own in json.dumps(sent)}
     if limits.settings.mode == "off":
         assert [m.message_id for m in history] == [node.id for node in path]
         return
+    assert told == {context.own_summary_id} - {None}, (
+        "a provider's summary is shown to another, or none where it counts"
+    )
     assert context.history_tokens <= limits.tried
     summary = shown_summary(tree, tip_id, limits)
     if any(m.origin == "shared_extract" for m in history):
@@ -510,8 +567,13 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
         assert before is None or tree.depth(before.cutoff or 0) < tree.depth(summary.cutoff or 0)
         assert context.dropped == 0
     tail = tree.tail(tip_id, summary)
+    if context.own_summary_id:
+        tail = tail_of_own(tail, context)
+        assert context.summary_id is context.pinned_id is None
     ids = [m.message_id for m in history if m.origin not in ("summary", "shared_extract", "pinned", "pin")]
     tail_ids, pins = [node.id for node in tail], [node.id for node in tree.pins(tip_id)]
+    if context.own_summary_id and not newest_user(tail) and (user := newest_user(path)):
+        pins = sorted({*pins, user.id} if user.id in {m.message_id for m in history} else pins)
     beside = [m.message_id for m in history if m.origin == "pin"]
     assert list(context.pin_ids) == beside == [i for i in pins if i in beside], "no pin, or out of order"
     assert not {*ids, context.pinned_id} & set(beside), "shown twice"
@@ -529,6 +591,16 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
         assert shown == sorted(shown), "a call stands without its result"
         assert has_its_calls([node for node in group if node.id in ids]), "a result stands without its call"
     _check_newest_user(tree, path, summary, context)
+
+
+def tail_of_own(tail: list[Node], context: ChatContext) -> list[Node]:
+    """What is below the provider's summary and in its group: the newest on the branch, that no summary covers."""
+    own = next(node for node in tail if node.id == context.own_summary_id)
+    assert own.own
+    assert not own.is_others
+    below = tail[tail.index(own) + 1 :]
+    assert not any(node.own and not node.is_others for node in below)
+    return tail[tail.index(next(group[0] for group in groups(tail) if own in group)) :]
 
 
 def _check_newest_user(tree: Tree, path: list[Node], summary: Node | None, context: ChatContext) -> None:

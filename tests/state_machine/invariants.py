@@ -136,7 +136,9 @@ class CheckedWorld(World):
         """What was erased is in no text that is still stored."""
         if not self.gone:
             return
-        texts = [json.dumps([r.text, r.extract, r.tool_calls, r.attachments, r.reasoning]) for r in rows.values()]
+        texts = [
+            json.dumps([r.text, r.extract, r.tool_calls, r.attachments, r.reasoning, r.original]) for r in rows.values()
+        ]
         texts += [f"{run.instructions} {run.error_detail} {run.policy_line}" for run in runs]
         events = CompactionEvent.objects.filter(session_id=self.session.pk)
         texts += [json.dumps(payload) for payload in events.values_list("payload", flat=True)]
@@ -217,3 +219,4 @@ class CheckedWorld(World):
         seen[f"context {context.strategy}"] += 1
         seen["context with request"] += context.pinned_id is not None
         seen["context with pins"] += bool(context.pin_ids)
+        seen["context with own summary"] += context.own_summary_id is not None

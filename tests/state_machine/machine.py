@@ -127,9 +127,12 @@ class ConversationMachine(RuleBasedStateMachine):
     def append(self, i: int, role: str, tokens: int, attached: bool) -> None:
         self.world.say(self.tip(i), role, tokens, attached=attached)
 
-    @act(i=choices.any_of, work=choices.work, tokens=choices.tokens)
-    def append_turn(self, i: int, work: list[tuple[int, int]], tokens: int) -> None:
-        self.world.turn(self.tip(i), work, tokens)
+    @act(i=choices.any_of, work=choices.work, tokens=choices.tokens, own=st.sampled_from([None, False, False, True]))
+    def append_turn(self, i: int, work: list[tuple[int, int]], tokens: int, own: bool | None) -> None:
+        """``own``: then a reply with the provider's own summary; True: of another model's."""
+        tip = self.world.turn(self.tip(i), work, tokens)
+        if own is not None:
+            self.world.reply_with_own_summary(tip, tokens, is_others=own)
 
     @act(i=choices.any_of, tokens=st.integers(5, 200))
     def append_turns(self, i: int, tokens: int) -> None:

@@ -49,6 +49,10 @@ class Node:
     answers: str = ""
     attachments: list[dict[str, Any]] = field(default_factory=list)
     reasoning: Any = None
+    #: The provider's own summary of what is above, which came with a reply.
+    own: str = ""
+    #: It came from another model than that which is asked.
+    is_others: bool = False
     redacted: bool = False
     #: By somebody; ``pin`` of a summary is another matter, its turn's request.
     pinned: bool = False
@@ -75,7 +79,7 @@ class Node:
 
     def own_tokens(self) -> int:
         """What its own texts cost, without the results supplied for calls that it closed."""
-        total = TOKENS_PER_MESSAGE + count(self.content)
+        total = TOKENS_PER_MESSAGE + count(self.content) + count(self.own)
         for call in self.calls:
             total += count(call["function"]["name"]) + count(call["function"]["arguments"])
         for attachment in self.attachments:
@@ -156,6 +160,12 @@ class Tree:
         if summary is None:
             return path
         return path[[node.id for node in path].index(summary.cutoff) + 1 :]
+
+    def drop_own(self, below: int) -> None:
+        """The providers' summaries below an erased message, which may tell of it."""
+        for i in self.subtree(below) - {below}:
+            self.nodes[i].tokens -= count(self.nodes[i].own)
+            self.nodes[i].own = ""
 
     def chain(self, summary: Node) -> list[Node]:
         """The summary and its bases, newest first."""

@@ -151,6 +151,8 @@ class World:
         answers: str = "",
         style: str = "plain",
         attached: bool = False,
+        own: str = "",
+        is_others: bool = False,
         **extra: Any,
     ) -> Node:
         """Append one message that may stand there, to the session and to the model."""
@@ -162,9 +164,15 @@ class World:
         attachments = [{"type": "file", "name": "notes.txt"}] if attached else []
         reasoning = {"text": f"thought #s{serial}#"} if role == "assistant" and tokens % 3 == 0 else None
         said: dict[str, Any] = {"role": role, "content": content, "attachments": attachments, "reasoning": reasoning}
+        if own:
+            noted = {"compaction_blocks": [{"type": "compaction", "content": own}]}
+            data = {"role": role, "content": content, "provider_specific_fields": noted}
+            model = "another" if is_others else ""
+            extra["original"] = {"format": "openai", "endpoint": "", "model": model, "data": data}
         row = chat.append_message(
             self.session, self.row(parent), tool_calls=tool_calls, tool_call_id=answers, **said, **extra
         )
+        said |= {"own": own, "is_others": is_others}
         above = parent.id if parent else None
         before = self.tree.path(above)
         order = max((sibling.order for sibling in self.tree.children(above)), default=0) + 1
@@ -187,6 +195,11 @@ class World:
                 style = ("plain", "blank", "wide")[(calls + n) % 3]
                 tip = self.say(tip, "tool", tokens * (1 + n), answers=f"c{n}", style=style)
         return tip
+
+    def reply_with_own_summary(self, parent: Node, tokens: int, *, is_others: bool = False) -> None:
+        """A reply in which the provider says what it keeps of all above."""
+        told = " ".join(f"#s{one.serial}#" for one in self.tree.path(parent.id))
+        self.say(parent, "assistant", tokens, own=f"Kept at {self.serial}: {told}.", is_others=is_others)
 
     def row(self, node: Node | None) -> ChatMessage | None:
         if node is None:
@@ -254,6 +267,7 @@ class World:
         self._blank(node, replacement)
         told = self.told_by_people(node)
         self._empty({*self.tree.subtree(node.id), *told})
+        self.tree.drop_own(node.id)
         self.erasures += 1
         self._check_unlinked(node, before)
         self._reach({node.id, *told}, {serial} - {node.serial}, replacement)
@@ -263,7 +277,7 @@ class World:
         # A copy that continues it was erased with it already.
         self.gone |= {node.serial} - {serial}
         node.serial, node.content = serial, replacement
-        node.redacted, node.pinned, node.attachments, node.reasoning = True, False, [], None
+        node.redacted, node.pinned, node.attachments, node.reasoning, node.own = True, False, [], None, ""
         for call in node.calls:
             call["function"] = {"name": call["function"]["name"], "arguments": "{}"}
         node.tokens += node.own_tokens() - own
@@ -288,6 +302,8 @@ class World:
                 for one in messages:
                     self._blank(one, replacement)
                 self._empty(told.union(*(self.tree.subtree(top) for top in tops)))
+                for top in tops:
+                    self.tree.drop_own(top)
                 self.erasures += 1
                 seen["erased in what continues it"] += 1
                 self._reach(tops | told | {one.id for one in messages}, gone, replacement, from_above=is_above)
