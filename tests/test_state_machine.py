@@ -17,8 +17,8 @@ LEAST_EXECUTED = 2_500
 MUST_HAPPEN = (
     "summary with base, summary with pin, pin inherited, pin let go, follow-up generation, shown shortened, "
     "anchor below cutoff, summary with extract, summary passed over, context truncated, context shared_extract, "
-    "context tool_result_budget, context overflow, context with request, context with pins, context with own summary, retired, emptied, deleted, "
-    "copied with summary, redacted in a copy, "
+    "context tool_result_budget, context overflow, context with request, context with pins, context with own summary, "
+    "retired, emptied, deleted, copied with summary, redacted in a copy, "
     "run skipped base_changed, run skipped branch_gone, suppressed: open_run, suppressed: irreducible"
 ).split(", ")
 
