@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from statistics import median
 from typing import Any
 
@@ -20,7 +20,7 @@ from benchmarks.evaluate.cases import REPOSITORY
 from benchmarks.evaluate.conversations import grow
 
 #: Conversations by window.
-WINDOWS = {16_000: 20, 32_000: 20, 64_000: 10}
+WINDOWS = {16_000: 27, 32_000: 20, 64_000: 3}
 #: Of the chat, and a small one of the kind that usually writes summaries.
 PRICED = {"openai": "gpt-5.4", "anthropic": "claude-sonnet-4-5"}
 SMALL = ("openai", "gpt-5.4-nano")
@@ -60,46 +60,52 @@ def measure() -> Iterator[tuple[int, float, int, int, int]]:
         for window, count in WINDOWS.items():
             for number in range(count):
                 told = grow(domains[number % len(domains)], number, 2 * window)
-                before, warm = _asked(told, window, "warm", server, client)
-                _, cold = _asked(told, window, "cold", server, client)
+                before, warm, cold = _asked(told, window, server, client)
                 same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, warm, strict=False)))
                 share = len(warm[:same].encode()) / len(warm.encode())
                 yield window, share, product.size_of(warm[:same]), product.size_of(warm[same:]), product.size_of(cold)
 
 
-def _asked(told: Any, window: int, entry: str, server: Any, client: Any) -> tuple[str, str]:
-    """The chat's last request and that for a summary, as a provider reads them: tools, then messages."""
+def _asked(told: Any, window: int, server: Any, client: Any) -> list[str]:
+    """The chat's last request and both for a summary, as a provider reads them: tools, then messages."""
     from django.conf import settings
 
     from compaction_app import chat
     from compaction_app.compaction.execute import compact_chat_history
+    from compaction_app.summarizers.prompts import BEHIND
 
     models = [{"model": "chat-model", "base_url": server.url}]
     settings.COMPACTION = {
         "ENQUEUE": "benchmarks.warm.leave",
         "CONTEXT_WINDOW": window,
         "RESERVED_TOKENS": window // 16,
-        "SUMMARIZERS": {"default": {"MODELS": models, "WARM": entry == "warm"}},
+        "SUMMARIZERS": {"default": {"MODELS": models, "WARM": True}, "cold": {"MODELS": models}},
     }
     session, tip = chat.start_session(model="chat-model", system_prompt=_SYSTEM), None
-    for message in product.as_openai(told.turns):
-        is_question = message["role"] == "user"
-        if is_question and tip and chat.should_compact(tip, tools=_TOOLS):
-            # Whether it is due is decided after the reply, by how its provider counts.
-            tip = chat.append_message(session, tip, **message)
-            tip = chat.complete(tip, client=client, tools=_TOOLS)
-            if session.runs.exists():
-                break
-        else:
-            tip = chat.append_messages(session, tip, [message])[-1]
-    run = session.runs.get()
-    compact_chat_history(run.pk)
-    run.refresh_from_db()
-    asked = run.status, run.request["warm"]
-    assert asked == ("succeeded", entry == "warm"), asked
-    sent = [json.dumps([one.get("tools"), *one["messages"]], ensure_ascii=False) for one in server.requests[-2:]]
+    turns = [*_turns(product.as_openai(told.turns))]
+    while not session.runs.exists():
+        # Whether it is due is decided after the reply, by how its provider counts.
+        taken = len(turns) // 20 + 1 if tip else len(turns) // 3
+        tip = chat.append_messages(session, tip, [one for turn in turns[:taken] for one in turn])[-1]
+        turns = turns[taken:]
+        tip = chat.append_message(session, tip, role="user", content="And what is next?")
+        tip = chat.complete(tip, client=client, tools=_TOOLS)
+    copied = chat.copy_branch(tip)
+    copied.settings = {"SUMMARIZER": "cold"}
+    copied.save()
+    for run in (session.runs.get(), chat.request_compaction(chat.tips(copied)[0], tools=_TOOLS, trigger="manual")):
+        compact_chat_history(run.pk)
+    # A draft may have been refused: the server's are short.
+    requests = server.requests
+    warm = next(at for at, one in enumerate(requests) if str(one["messages"][-1]["content"]).startswith(BEHIND))
+    sent = [requests[at] for at in (warm - 1, warm, -1)]
     server.reset()
-    return sent[0], sent[1]
+    return [json.dumps([one.get("tools"), *one["messages"]], ensure_ascii=False) for one in sent]
+
+
+def _turns(messages: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    begins = [at for at, one in enumerate(messages) if one["role"] == "user"]
+    yield from (messages[at:end] for at, end in pairwise([*begins, len(messages)]))
 
 
 def table(measured: list[tuple[int, float, int, int, int]]) -> str:

@@ -652,7 +652,7 @@ NOT_FROM_OUTSIDE = set(
     redact_parameters check_key
     """
     # A type alone, or once through, without a pattern that repeats.
-    """wrong_draft with_address json_type as_id report_of problem_of event response redacted """
+    """wrong_draft with_address json_type as_id report_of problem_of event response redacted with_user """
     # Read by what is here: the extract, its score, what decides on a history that was read.
     """complete share_kept should_compact measure state_at resolve_request_at is_over_threshold pruned_history_tokens
     excerpt_of redact_branch reasoning_sizes overflow_of_error overflow_of_report error_text

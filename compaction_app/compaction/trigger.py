@@ -269,6 +269,8 @@ def _suppress(
 
 def _create(request: CompactionRequest, branch: Branch, plan: CompactionPlan, now: datetime) -> Decision:
     run = _new_run(request, branch, now, plan)
+    if request.resolved.settings.summarizer_entry.warm:
+        run.request = warm.kept_of(request.resolved.request)
     run.save(force_insert=True)
     if request.by_threshold and not request.below_threshold:
         budget = request.resolved.budget
@@ -317,7 +319,6 @@ def _new_run(
         prompt_version=prompt_version(resolved.settings.summarizer_entry.prompt),
         nonce=secrets.token_hex(8),
         settings=resolved.settings.snapshot(),
-        request=warm.kept_of(resolved.request) if resolved.settings.summarizer_entry.warm else {},
         budget=asdict(resolved.budget),
         reserved_tokens=resolved.reserved_parts.total,
         tokens_before=branch.history_tokens,

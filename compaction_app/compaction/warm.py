@@ -78,7 +78,8 @@ def last_prompt(
     arguments = {"messages": context.to_openai(endpoint=endpoint), _KEY: mark.get(_KEY)}
     if request.tools:
         arguments["tools"] = request.tools
-    is_whole = not context.fallback_used and context.summary_id == (plan.base.id if plan.base else None)
+    base = plan.base.id if plan.base else None
+    is_whole = not context.fallback_used and (context.summary_id, context.own_summary_id) == (base, None)
     if not is_whole or tip.depth <= plan.cutoff.depth or mark_of(arguments, (endpoint, model)) != mark:
         return Cold.OTHER_PROMPT
     parameters = {_KEY: arguments[_KEY]} if arguments[_KEY] else {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from compaction_app.context.pruning import call_groups
 from compaction_app.messages.originals import text_without, without_compactions
@@ -24,11 +25,11 @@ def with_own_summary(
 
     Pins stay, and the newest user message. Without ``is_used``, as any other model is.
     """
-    holding = {one.id for one in branch.tail if _cut(one)}
+    holding = {one.id for one in branch.tail if _cut(one, made_here["format"])}
     if not holding:
         return branch
     own = next((one for one in reversed(branch.tail) if one.id in holding and _is_from(one, made_here, redact)), None)
-    first = next((group[0] for group in call_groups(branch.tail) if own in group), None)
+    first = next((group[0] for group in call_groups(branch.tail) if any(one is own for one in group)), None)
     tail = [one for one in branch.tail if first and one.depth >= first.depth]
     # It stands for what is above it, and for nothing below that was not read.
     if own is None or first is None or not is_used or len(tail) <= branch.tip_depth - first.depth:
@@ -56,16 +57,17 @@ def _is_from(message: Message, made_here: Mapping[str, str], redact: Redact | No
     return is_same and apply_redactor(message, redact).original is not None
 
 
-def _cut(message: Message) -> list[object]:
-    found: list[object] = []
-    if message.original is not None:
+def _cut(message: Message, form: str) -> list[Any]:
+    """Those in what came, where that is in the format that goes out: in another one it does not."""
+    found: list[Any] = []
+    if message.original is not None and message.original.get("format") == form:
         without_compactions(message.original.get("data"), found)
     return found
 
 
 def _without(message: Message) -> Message:
     """The message without it; its text alone where nothing else would be left."""
-    found = _cut(message)
+    found = _cut(message, message.original["format"])
     content = text_without(message.content, found)
     if not (content or message.tool_calls or message.attachments):
         return replace(message, original=None)

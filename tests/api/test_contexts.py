@@ -24,8 +24,8 @@ def test_every_figure_and_every_message_of_a_context_is_there(ask, ann):
     said = ask.get(f"messages/{world.tip.pk}/context").json()
     expected = figures_of(chat.get_context(world.tip))
     assert len(expected.pop("messages")) == len(said["messages"])
-    # How `openai` is written, and which server is asked, are no figures.
-    written = {"alternate_roles", "include_reasoning", "address_of", "tool_names", "endpoint"}
+    # How `openai` is written, which server is asked, and what a reply keeps to know it again are no figures.
+    written = {"alternate_roles", "include_reasoning", "address_of", "tool_names", "endpoint", "prompt"}
     expected["pin_ids"] = list(expected["pin_ids"])
     assert said["figures"] == {name: figure for name, figure in expected.items() if name not in written}
     no_figures = {"messages", *written}

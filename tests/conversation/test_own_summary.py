@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.conversation.chat_model import endpoint_of_client
+from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Step
@@ -210,3 +211,24 @@ def test_handing_over_takes_our_summary(session, reply, server):
     summarize(path[-2], path[9], content="ours")
     new = chat.hand_over(tip)
     assert "ours" in chat.get_context(chat.tips(new)[0]).messages[1].content
+
+
+def test_a_client_of_the_hosts_own_names_what_it_sends(session):
+    """Items of the Responses API and Anthropic's blocks: their originals go out as they came."""
+    path = grow(session, None, "u a " * 10 + "u")
+    shown = {}
+    for form, data in {"openai-responses": [ITEM], "anthropic": [BLOCK, {"type": "text", "text": "Noted."}]}.items():
+        original = {"format": form, "endpoint": "", "model": "house-model", "data": data}
+        reply = chat.append_message(session, path[-1], role="assistant", content="Noted.", original=original)
+        tip = chat.append_message(session, reply, role="user", content="And now?")
+        context = chat.get_context(tip, sends=form)
+        shown[form] = [one.message_id for one in context.messages if one.message_id]
+        assert (context.own_summary_id, shown[form]) == (reply.pk, [reply.pk, tip.pk])
+        assert context.messages[1].original["data"] == data
+        for options in ({"sends": form, "model": "other-model"}, {"sends": form, "endpoint": "https://example.org"}):
+            other = chat.get_context(tip, **options)
+            assert (other.own_summary_id, len(other.messages)) == (None, 1 + 23)
+            assert "compaction" not in json.dumps([one.original for one in other.messages])
+        assert chat.get_context(tip).own_summary_id is None
+    with pytest.raises(InvalidMessage, match="sends must be one of openai, "):
+        chat.get_context(path[-1], sends="gemini")
