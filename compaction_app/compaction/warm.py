@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -71,8 +72,12 @@ def last_prompt(
     if now_of(run) - row.created_at > timedelta(seconds=summarizer.settings.summarizer_entry.warm_seconds):
         return Cold.CACHE_ENDED
     asked_at = branches.unread_message(run, tip.id)
+    sent = row.sent_context or {}
     try:
-        context = context_at(asked_at, resolve_request_at(asked_at, request)).with_addresses()
+        resolved = resolve_request_at(asked_at, request)
+        # The reply has taught how its model counts; what was shortened was measured before.
+        then = {"available": sent["available_tokens"], "threshold": sent["threshold"]}
+        context = context_at(asked_at, replace(resolved, budget=replace(resolved.budget, **then))).with_addresses()
     except CompactionError:
         return Cold.OTHER_PROMPT
     arguments = {"messages": context.to_openai(endpoint=endpoint), _KEY: mark.get(_KEY)}
