@@ -16,8 +16,8 @@ from compaction_app import chat
 from compaction_app.api.authentication import user_of
 from compaction_app.api.codes import Code, Problem
 from compaction_app.api.errors import operation
-from compaction_app.api.lookup import count_against_throttle, database, find_message, find_session, require, require_tip
-from compaction_app.api.permissions import Action
+from compaction_app.api.lookup import database, find_message, find_session, require, require_tip
+from compaction_app.api.permissions import Action, count_against_throttle
 from compaction_app.api.schemas import Body, Cursor, Id, Limit, Page, example, page, parse_cursor
 from compaction_app.chat import MAX_INSTRUCTIONS
 from compaction_app.context.budget import ContextRequest
@@ -173,7 +173,7 @@ def compact(request: HttpRequest, session_id: UUID, body: CompactIn | None = Non
         tip = require_tip(get_object_or_404(rows, pk=options.message_id), "body.message_id")
     if tip is None:
         raise Problem(Code.NOTHING_TO_COMPACT)
-    count_against_throttle(request)
+    count_against_throttle(user_of(request))
     asked: dict[str, Any] = {"instructions": options.instructions, "text": options.text, "author": user_of(request)}
     if options.until_id is not None:
         asked["until"] = get_object_or_404(rows, pk=options.until_id)
@@ -216,7 +216,7 @@ def retire_summary(request: HttpRequest, summary_id: Id) -> dict[str, Any]:
     if not summary.is_summary:
         raise Problem(Code.NOT_FOUND)
     # What is back in the context may be compacted again.
-    count_against_throttle(request)
+    count_against_throttle(user_of(request))
     return {"retired": chat.retire_summary(summary, reason="api")}
 
 
@@ -231,7 +231,7 @@ def correct_summary(request: HttpRequest, summary_id: Id, body: CorrectIn) -> Co
     if body.message_id is not None:
         rows = ChatMessage.objects.in_database_of(summary).filter(session=summary.session_id)
         tip = require_tip(get_object_or_404(rows, pk=body.message_id), "body.message_id")
-    count_against_throttle(request)
+    count_against_throttle(user_of(request))
     return chat.correct_summary(summary, body.text, tip=tip, author=user_of(request))
 
 

@@ -1,29 +1,21 @@
-"""Finds what a request names, and requires that the user may do the action with it, and so often.
+"""Finds what a request names, and requires that the user may do the action with it.
 
 An unknown id and one that the user may not view are both 404. A user who may view it but not do this gets 403.
 """
 
 from __future__ import annotations
 
-import math
-import time
 from uuid import UUID
 
-from django.core.cache import cache
 from django.db import router
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 
 from compaction_app.api.authentication import user_of
 from compaction_app.api.codes import Code, Problem
-from compaction_app.api.errors import logger
 from compaction_app.api.permissions import Action, is_allowed, shows
-from compaction_app.conf import site_setting
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.models.columns import lean
-from compaction_app.telemetry import log_error
-
-_PERIODS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def database() -> str:
@@ -69,32 +61,3 @@ def require(request: HttpRequest, session: ChatSession | None, action: Action, d
     if session is not None and not is_allowed(user, session, shows(action)):
         raise Problem(Code.NOT_FOUND)
     raise Problem(Code.FORBIDDEN, detail or f"This user may not {action} here.")
-
-
-def count_against_throttle(request: HttpRequest) -> None:
-    """Count a request of its user against ``MANUAL_THROTTLE``; raise ``throttled`` if it is one too many.
-
-    It limits what causes a compaction: asking for one, and taking away what makes one unnecessary; and copying, which
-    writes more than is sent. ``add`` and ``incr`` of the default cache are atomic in Redis, Memcached and within one
-    process, so a burst gets no more than the rate allows. django-ninja's own throttles read a list, change it and
-    write it back.
-    """
-    rate = site_setting("MANUAL_THROTTLE")
-    if rate is None:
-        return
-    allowed, _, unit = rate.partition("/")
-    seconds = _PERIODS[unit]
-    window, passed = divmod(time.time(), seconds)
-    # The rate is part of the key, so a changed setting starts a new count.
-    key = f"compaction_app.manual.{user_of(request).pk}.{rate}.{window:.0f}"
-    try:
-        cache.add(key, 0, timeout=2 * seconds)
-        count = int(cache.incr(key))
-    except Exception as error:
-        # Without a cache the throttle does not limit; SPENDING_LIMITS does.
-        log_error(logger, error, step="throttle")
-        return
-    if count > int(allowed):
-        wait = max(1, math.ceil(seconds - passed))
-        detail = f"{rate} requests that compact, copy or erase are allowed; try again in {wait} seconds."
-        raise Problem(Code.THROTTLED, detail, retry_after=wait)

@@ -15,8 +15,8 @@ from compaction_app.api.authentication import user_of
 from compaction_app.api.codes import Code, Problem
 from compaction_app.api.contexts import SentContext, UsageIn
 from compaction_app.api.errors import logger, operation
-from compaction_app.api.lookup import count_against_throttle, find_message, find_session, find_tip
-from compaction_app.api.permissions import Action, is_allowed
+from compaction_app.api.lookup import find_message, find_session, find_tip
+from compaction_app.api.permissions import Action, count_against_throttle, is_allowed
 from compaction_app.api.schemas import (
     Body,
     Cursor,
@@ -211,7 +211,7 @@ def read_branch(request: HttpRequest, message_id: Id, limit: Limit, cursor: Curs
 def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
     """This cannot be undone. A summary cannot be deleted; retire it instead."""
     message = find_message(request, message_id, Action.ERASE)
-    count_against_throttle(request)
+    count_against_throttle(user_of(request))
     chat.delete_message(message)
     return Status(204, None)
 
@@ -220,7 +220,7 @@ def delete_message(request: HttpRequest, message_id: Id) -> Status[None]:
 def redact_message(request: HttpRequest, message_id: Id, body: RedactIn | None = None) -> ChatMessage:
     """Its text is erased for good. Summaries that may repeat it are emptied and retired."""
     message, given = find_message(request, message_id, Action.REDACT), body or RedactIn()
-    count_against_throttle(request)
+    count_against_throttle(user_of(request))
 
     def may_redact(copy: ChatMessage) -> bool:
         # Nothing tells of copies that the user may not redact.

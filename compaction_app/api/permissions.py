@@ -1,15 +1,26 @@
-"""Who may do what: the actions of the API, and the default rule where a host sets no ``PERMISSION``.
+"""Who may do what, and how often: the actions of the API, and the default rule where a host sets no ``PERMISSION``.
 
 It does not import django-ninja, so a host's own rule can import :class:`Action` anywhere.
 """
 
 from __future__ import annotations
 
+import logging
+import math
+import time
 from enum import StrEnum
 from typing import Any
 
+from django.core.cache import cache
+
+from compaction_app.api.codes import Code, Problem
 from compaction_app.conf import load_function, site_setting
 from compaction_app.models import ChatSession
+from compaction_app.telemetry import log_error
+
+logger = logging.getLogger("compaction_app.api")
+
+_PERIODS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 class Action(StrEnum):
@@ -84,3 +95,32 @@ def is_allowed(user: Any, session: ChatSession | None, action: Action) -> bool:
     path = site_setting("PERMISSION")
     rule = owner_or_staff if path is None else load_function(path)
     return bool(rule(user, session, action))
+
+
+def count_against_throttle(user: Any) -> None:
+    """Count a request of a user against ``MANUAL_THROTTLE``; raise ``throttled`` if it is one too many.
+
+    It limits what causes a compaction: asking for one, and taking away what makes one unnecessary; and copying, which
+    writes more than is sent. ``add`` and ``incr`` of the default cache are atomic in Redis, Memcached and within one
+    process, so a burst gets no more than the rate allows. django-ninja's own throttles read a list, change it and
+    write it back.
+    """
+    rate = site_setting("MANUAL_THROTTLE")
+    if rate is None:
+        return
+    allowed, _, unit = rate.partition("/")
+    seconds = _PERIODS[unit]
+    window, passed = divmod(time.time(), seconds)
+    # The rate is part of the key, so a changed setting starts a new count.
+    key = f"compaction_app.manual.{user.pk}.{rate}.{window:.0f}"
+    try:
+        cache.add(key, 0, timeout=2 * seconds)
+        count = int(cache.incr(key))
+    except Exception as error:
+        # Without a cache the throttle does not limit; SPENDING_LIMITS does.
+        log_error(logger, error, step="throttle")
+        return
+    if count > int(allowed):
+        wait = max(1, math.ceil(seconds - passed))
+        detail = f"{rate} requests that compact, copy or erase are allowed; try again in {wait} seconds."
+        raise Problem(Code.THROTTLED, detail, retry_after=wait)

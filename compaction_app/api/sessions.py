@@ -17,7 +17,6 @@ from compaction_app.api.authentication import user_of
 from compaction_app.api.codes import Code, Problem
 from compaction_app.api.errors import operation
 from compaction_app.api.lookup import (
-    count_against_throttle,
     database,
     find_message,
     find_session,
@@ -25,7 +24,7 @@ from compaction_app.api.lookup import (
     require_tip,
 )
 from compaction_app.api.messages import IdempotencyKey
-from compaction_app.api.permissions import Action, is_allowed
+from compaction_app.api.permissions import Action, count_against_throttle, is_allowed
 from compaction_app.api.schemas import (
     CURSOR,
     Body,
@@ -182,7 +181,7 @@ def copy_branch(request: HttpRequest, session_id: UUID, body: CopyIn) -> Status[
     `create`."""
     session = find_session(request, session_id, Action.COPY)
     require(request, None, Action.CREATE)
-    count_against_throttle(request)
+    count_against_throttle(user_of(request))
     rows = lean(ChatMessage.objects.in_database_of(session).filter(session=session))
     found = rows.in_bulk([pk for pk in (body.message_id, body.until) if pk])
     for name, pk in (("message_id", body.message_id), ("until", body.until)):
@@ -208,7 +207,7 @@ def hand_over(request: HttpRequest, message_id: Id, idempotency_key: Idempotency
     require(request, None, Action.CREATE)
     if chat.find_summary(tip) is None:
         require(request, tip.session, Action.COMPACT)
-    count_against_throttle(request)
+    count_against_throttle(user_of(request))
     return Status(201, chat.hand_over(tip, owner=user_of(request), idempotency_key=idempotency_key or ""))
 
 

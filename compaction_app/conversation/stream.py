@@ -76,7 +76,7 @@ def astream(tip: ChatMessage, *, on_stop: OnStop = "discard", **options: Any) ->
     return AsyncReplyStream(Question.of(AWAITED, tip, **options), on_stop)
 
 
-def _chunks_of(stored: ChatMessage) -> list[ChatCompletionChunk]:
+def chunks_of(stored: ChatMessage) -> list[ChatCompletionChunk]:
     """A stored reply as a provider streams one: all of it, then its ``finish_reason``."""
     delta: dict[str, Any] = {"role": stored.role, "content": stored.content}
     if stored.tool_calls:
@@ -161,7 +161,7 @@ class _ReplyCollector:
         is_closed = self._is_over
         if isinstance(found, ChatMessage):
             self._is_over, self.message = True, found
-            self._last.extend(_chunks_of(found))
+            self._last.extend(chunks_of(found))
             for chunk in self._last:
                 self._draft.add(chunk)
             if not is_closed:

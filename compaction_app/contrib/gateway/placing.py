@@ -18,14 +18,14 @@ reply of its own: nothing is waited for, nothing lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import accumulate, groupby, islice
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
+from django.db import router, transaction
 from django.db.models import F, Q
 
 from compaction_app import chat
@@ -84,18 +84,26 @@ class Beginning:
     instructions: Sequence[Fields] = ()
 
 
-def place(user: Any, messages: Sequence[Fields], external_id: str, again: bool, **made_with: Any) -> Place:
+def place(
+    user: Any,
+    messages: Sequence[Fields],
+    external_id: str,
+    again: bool,
+    below: ChatMessage | None = None,
+    **made_with: Any,
+) -> Place:
     """Find where the list goes on, and store what is new of it: all of that or nothing.
 
     ``external_id``: the conversation's id, or "". ``again``: the client got no answer to this list and repeats it.
+    ``below``: the message that the list follows; else it begins the conversation.
     ``made_with``: of a new session. An older one gets its ``system_prompt`` from a list that goes on with a reply of
     its own: any other may be a request for a title. Whoever may not change it adds to it.
     """
     try:
-        found = _place(user, messages, external_id, again, made_with)
+        found = _place(user, messages, external_id, again, below, made_with)
     except (DuplicateExternalId, MessageNotFound):
         # Another request made the session meanwhile, or somebody deleted what was found.
-        found = _place(user, messages, external_id, again, made_with)
+        found = _place(user, messages, external_id, again, below, made_with)
     session, prompt = found.session, made_with["system_prompt"]
     if session.system_prompt == prompt:
         return replace(found, system_prompt=prompt)
@@ -108,18 +116,26 @@ def place(user: Any, messages: Sequence[Fields], external_id: str, again: bool, 
     return replace(found, system_prompt=prompt)
 
 
-def _place(user: Any, messages: Sequence[Fields], external_id: str, again: bool, made_with: Mapping[str, Any]) -> Place:
+def _place(
+    user: Any,
+    messages: Sequence[Fields],
+    external_id: str,
+    again: bool,
+    below: ChatMessage | None,
+    made_with: Mapping[str, Any],
+) -> Place:
     using = made_with["using"]
     sessions = ChatSession.objects.using(using).filter(owner=user)
     session = sessions.filter(external_id=external_id).first() if external_id else None
-    sent = _SentList(user, messages, session, sessions)
+    session = below.session if below else session
+    sent = _SentList(user, messages, session, sessions, below)
     found = sent.find(again) if session or not external_id else None
     session = found.message.session if found else session
     if not is_allowed(user, session, Action.APPEND if session else Action.CREATE):
         raise PermissionDenied
     count, has_reply = (found.count, found.has_reply) if found else (0, False)
     if found and session and count == len(messages):
-        digest = sent.digests[-1]
+        digest = sent.digest
         return Place(session=session, tip=found.message, digest=digest, has_reply=has_reply, is_known=True)
     with transaction.atomic(using=using):
         if session is None:
@@ -139,13 +155,27 @@ def _place(user: Any, messages: Sequence[Fields], external_id: str, again: bool,
 
 
 class _SentList:
-    """A list of a client, and what of it is stored for its user: in one session, or with ``session`` None in any."""
+    """A list of a client, and what of it is stored for its user: in one session, or with ``session`` None in any.
 
-    def __init__(self, user: Any, messages: Sequence[Fields], session: ChatSession | None, sessions: Any) -> None:
-        self.messages, self._owner_id, self._session = messages, user.pk, session
+    ``below``: what it follows; else it begins a conversation.
+    """
+
+    def __init__(
+        self,
+        user: Any,
+        messages: Sequence[Fields],
+        session: ChatSession | None,
+        sessions: Any,
+        below: ChatMessage | None = None,
+    ) -> None:
+        self.messages, self._owner_id, self._session, self._below = messages, user.pk, session, below
         self._said = list(map(Said, messages))
-        self.digests = list(accumulate(self._said, lambda above, one: one.digest(above), initial=str(user.pk)))[1:]
         stored = BranchDigest.objects.using(sessions.db).select_related("message__session")
+        above = stored.filter(message=below).values_list("digest", flat=True).first() if below else ""
+        begin = above or (f"below {below.pk}" if below else str(user.pk))
+        _, *self.digests = accumulate(self._said, lambda above, one: one.digest(above), initial=begin)
+        #: Of all of it.
+        self.digest = self.digests[-1] if self.digests else begin
         mine = {"message__session": session} if session else {"message__session__owner": user}
         self._stored = stored.filter(**mine)
         #: Of the branch that was compared last, by their ids: the next one mostly has the same messages.
@@ -162,6 +192,8 @@ class _SentList:
 
     def find(self, again: bool) -> Beginning | None:
         beginning = self._longest_beginning(again)
+        if self._below:
+            return beginning or Beginning(message=self._below, has_reply=True, count=0)
         known = beginning.count if beginning else 0
         replies = [at for at in range(known, len(self.messages)) if self._said[at].role == Role.ASSISTANT]
         # The first one, too: a client may go on without us behind a reply that it stopped.
@@ -172,7 +204,7 @@ class _SentList:
         return found or self._last_of(self._replies_to_the_same(places), beginning) or beginning
 
     def _longest_beginning(self, again: bool) -> Beginning | None:
-        unanswered = Q(digest=self.digests[-1], message__children_set=None) if again else Q()
+        unanswered = Q(digest=self.digest, message__children_set=None) if again else Q()
         known = self._stored if self._session else self._stored.filter(Q(has_reply=True) | unanswered)
         known = known.order_by("-message__depth", "-message_id")
         # Most lists go on with the last turn.
@@ -303,11 +335,26 @@ def place_beside(at: Place) -> Place:
     return replace(at, tip=tip)
 
 
-def remember_reply(at: Place, reply: ChatMessage) -> None:
-    """Have the reply found when it is sent back. A client was shown no searches, and goes on below their results."""
+def remember_reply(at: Place, reply: ChatMessage, external_id: str = "") -> None:
+    """Have the reply found when it is sent back, or named. A client was shown no searches, and goes on below those."""
+    name_message(reply, external_id)
     shown = Said({**vars(reply), "tool_calls": other_calls(reply)})
     own = shown.own_digest(at.session.owner_id, is_reply=True)
     _remember([chat.answer_recalls(reply) or reply], [shown.digest(at.digest)], True, at.tip.pk, own)
+
+
+def name_message(message: ChatMessage, external_id: str) -> None:
+    """Give it the id by which a client was told of it, unless it has one."""
+    if external_id and not message.external_id:
+        message.external_id = external_id
+        ChatMessage.objects.in_database_of(message).filter(pk=message.pk).update(external_id=external_id)
+
+
+def messages_named(user: Any, external_ids: Collection[str]) -> dict[str, ChatMessage]:
+    """Of a user's messages those with these ids."""
+    rows = ChatMessage.objects.using(router.db_for_write(ChatSession)).messages().select_related("session")
+    found = rows.filter(session__owner=user, external_id__in={*external_ids} - {""}).exclude(external_id="")
+    return {row.external_id: row for row in found} if external_ids else {}
 
 
 def _remember(

@@ -1,7 +1,8 @@
-"""``POST chat/completions`` and ``GET models`` in front of the tree: :class:`Gateway`, which a host subclasses.
+"""``POST chat/completions``, ``POST responses`` and ``GET models`` in front of the tree: :class:`Gateway`.
 
-The steps of a request are written once: under ASGI the model is awaited, under WSGI the same steps block. Errors have
-OpenAI's shape; what a provider says goes on only as far as its words are known, since it may quote the host's key.
+A host subclasses it. The steps of a request are written once: for each :class:`Form`, and under ASGI the model is
+awaited, under WSGI the same steps block. Errors have OpenAI's shape; what a provider says goes on only as far as its
+words are known, since it may quote the host's key.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import dropwhile
 from typing import Any, Literal
 
@@ -21,6 +23,7 @@ from django.db import router, transaction
 from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
+from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.csrf import csrf_exempt
 
@@ -30,28 +33,38 @@ from compaction_app.api.permissions import Action, is_allowed
 from compaction_app.conf import get_settings
 from compaction_app.context.meter import state_at
 from compaction_app.contrib import sse
+from compaction_app.contrib.gateway import commands
 from compaction_app.contrib.gateway.asked import (
     IGNORED,
     PARAMETERS,
     Asked,
+    Form,
     GatewayError,
     read_body,
-    read_messages,
     read_params,
 )
+from compaction_app.contrib.gateway.chat_completions import ChatCompletions
 from compaction_app.contrib.gateway.identity import INSTRUCTIONS, fields_of
-from compaction_app.contrib.gateway.placing import Place, place, place_beside, remember_reply
-from compaction_app.conversation.chat_model import END, ask, endpoint_of_client, open_stream
+from compaction_app.contrib.gateway.placing import (
+    Place,
+    messages_named,
+    name_message,
+    place,
+    place_beside,
+    remember_reply,
+)
+from compaction_app.contrib.gateway.responses import Responses
+from compaction_app.conversation.chat_model import END, PartialReply, ask, endpoint_of_client, open_stream
 from compaction_app.conversation.recall import other_calls
+from compaction_app.conversation.stream import chunks_of
 from compaction_app.messages.openai_format import to_openai
-from compaction_app.messages.validation import storable
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.models.database import give_back_connection
 from compaction_app.redaction import apply_redactor, redact_parameters, redactor_of
 from compaction_app.summarizers.error_details import safe_code, safe_message
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, Way, without_waiting
 from compaction_app.telemetry import log_error
-from compaction_app.values import ContextMessage
+from compaction_app.values import ContextMessage, Role
 
 Step = Callable[[], Awaitable[Any]]
 logger = logging.getLogger("compaction_app.gateway")
@@ -146,13 +159,14 @@ class Gateway:
     def urls(self) -> list[URLPattern]:
         """For ``include()``."""
         return [
-            path("chat/completions", self._view(self._complete)),
+            path("chat/completions", self._view(self._complete), {"form": ChatCompletions}),
+            path("responses", self._view(self._complete), {"form": Responses}),
             path("models", self._view(self._show_models)),
             path("models/<path:name>", self._view(self._show_models)),
         ]
 
     def _view(self, answer: Callable[..., Awaitable[HttpResponseBase]]) -> Any:
-        async def answered(request: HttpRequest, way: Way, **named: str) -> HttpResponseBase:
+        async def answered(request: HttpRequest, way: Way, **named: Any) -> HttpResponseBase:
             try:
                 response = await answer(request, way, **named)
             except Exception as error:
@@ -161,10 +175,10 @@ class Gateway:
             response.setdefault("Cache-Control", "no-store")
             return response
 
-        def blocking(request: HttpRequest, **named: str) -> HttpResponseBase:
+        def blocking(request: HttpRequest, **named: Any) -> HttpResponseBase:
             return without_waiting(answered(request, BLOCKING, **named))
 
-        async def awaited(request: HttpRequest, **named: str) -> HttpResponseBase:
+        async def awaited(request: HttpRequest, **named: Any) -> HttpResponseBase:
             if isinstance(request, ASGIRequest):
                 return await answered(request, AWAITED, **named)
             return await sync_to_async(blocking)(request, **named)
@@ -190,13 +204,16 @@ class Gateway:
             _check_model(name, names)
         return JsonResponse(listed[name] if name else {"object": "list", "data": list(listed.values())})
 
-    async def _complete(self, request: HttpRequest, way: Way) -> HttpResponseBase:
-        asked = await way.do(self._read, request)
+    async def _complete(self, request: HttpRequest, way: Way, form: type[Form]) -> HttpResponseBase:
+        asked = await way.do(self._read, request, form)
         client = self.async_client if way.is_awaited else self.client
-        if asked.is_task:
-            return await self._answer_task(asked, client, way)
-        new = {"model": asked.model, "system_prompt": asked.instructions, "using": router.db_for_write(ChatSession)}
-        found: Place = await way.do(place, asked.user, asked.turns, asked.external_id, asked.is_retry, **new)
+        if asked.command:
+            return await self._answer_command(asked, asked.command, way)
+        answer = self._answer_task if asked.is_task else self._answer_turn
+        return await answer(asked, client, way)
+
+    async def _answer_turn(self, asked: Asked, client: Any, way: Way) -> HttpResponseBase:
+        found: Place = await way.do(self._place, asked)
         options = {**asked.params, "client": client, "model": asked.model, "tools": asked.tools, "recall": self.recall}
         options |= {"system_prompt": found.system_prompt, "contributions": found.contributions}
         options["at_once"] = self.at_once
@@ -221,65 +238,102 @@ class Gateway:
         # What is sent is known once a stream is open: an awaited one is by its first chunk.
         opened = [await anext(reply, END)] if asked.is_streamed and way.is_awaited else []
         headers |= await way.do(_meter_headers, found.tip, reply)
+        remembered: ChatMessage | None = None
+
+        async def remember(stored: ChatMessage | None) -> ChatMessage | None:
+            nonlocal remembered
+            if stored is not None and stored is not remembered:
+                await way.do(remember_reply, found, stored, asked.form.reply_id)
+                remembered = stored
+                if self.recall is True:
+                    stored.tool_calls = other_calls(stored)
+            return stored
+
+        # A request that is sent again gets the reply that is stored, under the id that it has.
+        earlier = reply if isinstance(reply, ChatMessage) else reply.message
+        asked.form.reply_id = (earlier and earlier.external_id) or asked.form.reply_id
         if not asked.is_streamed:
-            await way.do(remember_reply, found, reply)
-            return JsonResponse(
-                _completion(reply, other_calls(reply) if self.recall is True else reply.tool_calls), headers=headers
-            )
-
-        is_known = False
-
-        async def remember() -> None:
-            nonlocal is_known
-            if reply.message is not None and not is_known:
-                await way.do(remember_reply, found, reply.message)
-                is_known = True
+            await remember(reply)
+            return JsonResponse(asked.form.whole(reply), headers=headers)
 
         async def read() -> Any:
             chunk = opened.pop() if opened else (await anext(reply, END) if way.is_awaited else next(reply, END))
             # Before the last chunk is sent: the client's next request may follow at once.
-            await remember()
+            await remember(reply.message)
             return chunk
 
         async def close() -> None:
             await way.call(reply.aclose if way.is_awaited else reply.close)
-            await remember()
+            await remember(reply.message)
 
-        return _streamed(read, close, asked, way, headers)
+        return _streamed(read, close, lambda: reply.message, asked.form, way, headers)
 
-    def _read(self, request: HttpRequest) -> Asked:
+    def _read(self, request: HttpRequest, form: type[Form]) -> Asked:
         user = self._user(request, "POST")
         body = read_body(request)
         model = str(body.get("model"))
         _check_model(model, self.models_of(user))
-        params = read_params(body, self.parameters, self.ignored)
-        messages = read_messages(body.get("messages"))
-        turns = list(dropwhile(lambda one: one["role"] in INSTRUCTIONS, messages))
-        leading = messages[: len(messages) - len(turns)]
-        streamed_with = body.get("stream_options")
+        read = form(body)
+        params = read_params(read, self.parameters, self.ignored)
+        messages = read.messages(partial(messages_named, user))
+        above = messages_named(user, [read.previous_id]).get(read.previous_id)
+        if read.previous_id and above is None:
+            message = f"Previous response with id {read.previous_id[:MAX_ID]!r} not found."
+            raise GatewayError(400, message, code="previous_response_not_found", param="previous_response_id")
+        prompt, turns = read.instructions, messages
+        if prompt is None and above is None:
+            turns = list(dropwhile(lambda one: one["role"] in INSTRUCTIONS, messages))
+            leading = messages[: len(messages) - len(turns)]
+            prompt = "\n\n".join(one["content"] for one in leading if one["content"])
+        turns, command = commands.without_commands(turns), commands.command_in(messages[-1])
+        is_task = self.is_task(request, {"messages": messages, **read.body})
+        if not (turns or command or is_task):
+            raise GatewayError(400, "There is no message behind the gateway's own answer.")
         return Asked(
+            form=read,
             user=user,
             model=model,
-            messages=messages,
+            messages=[*([{"role": Role.SYSTEM, "content": prompt}] if read.instructions else []), *messages],
             turns=turns,
-            instructions="\n\n".join(one["content"] for one in leading if one["content"]),
-            is_task=self.is_task(request, body),
+            instructions=above.session.system_prompt if prompt is None and above else str(prompt),
+            below=(chat.answer_recalls(above) or above) if above else None,
+            command=command,
+            is_task=is_task,
             external_id=self.conversation_of(request),
             params=params,
-            tools=body.get("tools") or None,
+            tools=read.body.get("tools") or None,
             is_streamed=bool(body.get("stream")),
-            wants_usage=isinstance(streamed_with, Mapping) and bool(streamed_with.get("include_usage")),
             is_retry=request.headers.get("X-Stainless-Retry-Count", "0") != "0",
         )
+
+    def _place(self, asked: Asked) -> Place:
+        using = router.db_for_write(ChatSession)
+        new = {"model": asked.model, "system_prompt": asked.instructions, "using": using}
+        return place(asked.user, asked.turns, asked.external_id, asked.is_retry, asked.below, **new)
+
+    async def _answer_command(self, asked: Asked, command: tuple[str, str], way: Way) -> HttpResponseBase:
+        """In place of a model, at the end of the branch, of which a later request goes on as if it had not been."""
+        has_place = not asked.is_task and (asked.turns or asked.below)
+        found: Place | None = await way.do(self._place, asked) if has_place else None
+        text = await commands.answer(command, found.tip if found else None, asked.user, way)
+        if found:
+            await way.do(name_message, found.tip, asked.form.reply_id)
+            asked.form.reply_id = found.tip.external_id if asked.form.reply_id else ""
+        return _given(asked, way, _unstored({"content": text, "model": asked.model}))
 
     async def _answer_task(self, asked: Asked, client: Any, way: Way) -> HttpResponseBase:
         """Ask without a place in the tree."""
         arguments = await way.do(_task_arguments, asked, client)
         if not asked.is_streamed:
-            reply = await ask(client, arguments, way)
-            return JsonResponse(storable(reply.completion))
-        opened = await open_stream(client, arguments, way)
-        return _streamed(opened.read, opened.close, asked, way, {})
+            return _given(asked, way, _unstored((await ask(client, arguments, way)).fields))
+        opened, draft = await open_stream(client, arguments, way), PartialReply()
+
+        async def read() -> Any:
+            if (chunk := await opened.read()) is not END:
+                draft.add(chunk)
+            return chunk
+
+        return _streamed(read, opened.close, lambda: _unstored(draft.so_far().fields), asked.form, way, {})
 
 
 def _meter_headers(tip: ChatMessage, reply: Any) -> dict[str, str]:
@@ -308,36 +362,44 @@ def _task_arguments(asked: Asked, client: Any) -> dict[str, Any]:
     return {**params, "model": asked.model, "messages": messages}
 
 
-def _completion(reply: ChatMessage, calls: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
-    """A stored reply as a provider gives one, with what came beside its text, and these of its calls."""
-    original = reply.original or {}
-    message = {**(original.get("data") or {}), "role": reply.role, "content": reply.content or None}
-    if reply.reasoning and not original:
-        message["reasoning"] = reply.reasoning
-    if reply.tool_calls:
-        message["tool_calls"] = calls
-    ending = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
-    return {
-        "id": f"chatcmpl-{reply.pk}",
-        "object": "chat.completion",
-        "created": int(reply.created_at.timestamp()),
-        "model": reply.model,
-        "choices": [{"index": 0, "message": message, "finish_reason": ending, "logprobs": None}],
-        "usage": reply.usage or None,
-    }
+def _unstored(fields: Mapping[str, Any]) -> ChatMessage:
+    return ChatMessage(role=Role.ASSISTANT, created_at=timezone.now(), **fields)
 
 
-def _streamed(read: Step, close: Step, asked: Asked, way: Way, headers: Mapping[str, str]) -> StreamingHttpResponse:
-    """``read``: the next chunk, or ``END``. ``close``: called however it ends, also where the client hangs up."""
+def _given(asked: Asked, way: Way, reply: ChatMessage) -> HttpResponseBase:
+    """A reply that is whole and not stored."""
+    if not asked.is_streamed:
+        return JsonResponse(asked.form.whole(reply))
+    chunks = iter(chunks_of(reply))
+
+    async def read() -> Any:
+        return next(chunks, END)
+
+    async def close() -> None:
+        pass
+
+    return _streamed(read, close, lambda: reply, asked.form, way, {})
+
+
+def _streamed(
+    read: Step, close: Step, reply: Callable[[], ChatMessage], form: Form, way: Way, headers: Mapping[str, str]
+) -> StreamingHttpResponse:
+    """``read``: the next chunk, or ``END``. ``close``: called however it ends, also where the client hangs up.
+
+    ``reply``: what it was, at its end.
+    """
 
     async def events() -> AsyncGenerator[str]:
         try:
+            if begun := form.begun():
+                yield begun
             while (chunk := await read()) is not END:
-                if chunk.choices or asked.wants_usage:
-                    yield sse.event(chunk.model_dump_json(exclude_unset=True, warnings=False))
-            yield sse.DONE
+                # An empty piece would end the body.
+                if said := form.chunk(chunk):
+                    yield said
+            yield form.ended(reply())
         except Exception as error:
-            yield sse.event(_refusal_of(error).content)
+            yield form.failed(_refusal_of(error))
         finally:
             try:
                 await close()

@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from compaction_app.conf import site_setting
 from compaction_app.context.assembly import address_of
 from compaction_app.context.meter import state_at
+from compaction_app.contrib import sse
 from compaction_app.conversation.recall import other_calls
 from compaction_app.conversation.stream import ReplyStream
 from compaction_app.messages.media import media_type
 from compaction_app.messages.openai_format import with_address
-from compaction_app.messages.originals import read_message
 from compaction_app.messages.tool_calls import name_and_arguments
 from compaction_app.messages.transcript import reasoning_text
 from compaction_app.messages.validation import storable
@@ -41,26 +42,15 @@ _ENDINGS = {"stop": "stop", "length": "length", "content_filter": "content-filte
 def parts_of_chunks(chunks: Iterable[Any], step: int) -> Iterator[Part]:
     """Text and reasoning, as a provider's chunks bring them; ``step``: makes ids differ from those of other steps."""
     open_kind, number = "", 0
-    for chunk in chunks:
-        choice = next(iter(getattr(chunk, "choices", None) or ()), None)
-        delta = getattr(choice, "delta", None)
-        thought = reasoning_text(getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None))
-        for kind, text in (("reasoning", thought), ("text", _text_in(delta))):
-            if not text:
-                continue
-            if kind != open_kind:
-                if open_kind:
-                    yield {"type": f"{open_kind}-end", "id": f"{step}-{number}"}
-                open_kind, number = kind, number + 1
-                yield {"type": f"{kind}-start", "id": f"{step}-{number}"}
-            yield {"type": f"{kind}-delta", "id": f"{step}-{number}", "delta": text}
+    for kind, text in chain.from_iterable(map(sse.pieces_of, chunks)):
+        if kind != open_kind:
+            if open_kind:
+                yield {"type": f"{open_kind}-end", "id": f"{step}-{number}"}
+            open_kind, number = kind, number + 1
+            yield {"type": f"{kind}-start", "id": f"{step}-{number}"}
+        yield {"type": f"{kind}-delta", "id": f"{step}-{number}", "delta": text}
     if open_kind:
         yield {"type": f"{open_kind}-end", "id": f"{step}-{number}"}
-
-
-def _text_in(delta: Any) -> str:
-    content = getattr(delta, "content", None) or getattr(delta, "refusal", None)
-    return content if isinstance(content, str) else read_message({"content": content}, writer="model").text()
 
 
 def parts_of_reply(message: ChatMessage | None) -> Iterator[Part]:
