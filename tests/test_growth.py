@@ -34,7 +34,7 @@ from compaction_app.admin import display, summaries
 from compaction_app.compaction import search_words
 from compaction_app.context import catalog, overflow, pruning
 from compaction_app.contrib import histories
-from compaction_app.contrib.gateway import asked, identity, views
+from compaction_app.contrib.gateway import asked, chat_completions, commands, identity, responses, views
 from compaction_app.contrib.histories import chatgpt, files, open_webui
 from compaction_app.contrib.stream import parts
 from compaction_app.conversation import chat_model, erase, titles, usage
@@ -539,7 +539,18 @@ def _known_again(given: Sequence[dict[str, Any]]) -> None:
         assert one.own_digest(1)
         assert one.weight >= 0
         assert one.digest("")
-    asked.read_params({"model": "m", "messages": given, "stop": [str(one["content"]) for one in given]}, ["stop"], ())
+    body = {"model": "m", "messages": given, "stop": [str(one["content"]) for one in given]}
+    asked.read_params(chat_completions.ChatCompletions(body), ["stop"], ())
+    commands.without_commands(given)
+    items = [{"type": "function_call_output", "call_id": "c", "output": "7"}, *_items(given), *_items(given)]
+    responses.Responses({"model": "m", "input": items}).messages(lambda ids: {})
+
+
+def _items(given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As a client of the Responses API has them."""
+    written = [{key: one.get(key) for key in ("role", "content")} for one in given if one["role"] != "tool"]
+    calls = [call for one in given for call in one.get("tool_calls") or ()]
+    return written + [{"type": "function_call", "call_id": one["id"], **one["function"]} for one in calls]
 
 
 def _of_agents(given: Sequence[dict[str, Any]]) -> None:

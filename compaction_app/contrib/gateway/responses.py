@@ -18,10 +18,11 @@ from openai.types.responses import Response, ResponseStreamEvent
 
 from compaction_app.contrib import sse
 from compaction_app.contrib.gateway.asked import USUAL, Find, Form, GatewayError, read_messages
-from compaction_app.contrib.gateway.identity import Fields
+from compaction_app.contrib.gateway.identity import Fields, Said
 from compaction_app.conversation.recall import other_calls
 from compaction_app.messages.transcript import reasoning_text
 from compaction_app.models import ChatMessage
+from compaction_app.values import Role
 
 _ENCRYPTED = "reasoning.encrypted_content"
 #: What a response repeats of its request, and what stands there otherwise.
@@ -259,14 +260,15 @@ def _messages_of(items: Iterable[Mapping[str, Any]], find: Find) -> list[tuple[i
     items = list(items)
     named = find({_reply_id(item) for item in items if item.get("type") == "item_reference"})
     messages: list[tuple[int, dict[str, Any]]] = []
+    above = ""
     for number, item in enumerate(items):
-        made, last = _message_of(item, number, named), messages[-1][1] if messages else {}
-        both = made if made and made["role"] == last.get("role") == "assistant" else {}
-        if made is None or (item.get("type") == "item_reference" and made == last):
+        is_told = item.get("type") == "item_reference" and above == (above := _reply_id(item))
+        if is_told or (made := _message_of(item, number, named)) is None:
             continue
-        if both and not (both.get("content") and last.get("content")):
-            calls = [*(last.get("tool_calls") or ()), *(made.get("tool_calls") or ())]
-            last |= {"content": last.get("content") or made.get("content"), "tool_calls": calls}
+        last = messages[-1][1] if messages else {}
+        if made["role"] == last.get("role") == Role.ASSISTANT:
+            for key in ("content", "tool_calls"):
+                last[key].extend(made[key])
         else:
             messages.append((number, made))
     return messages
@@ -274,24 +276,32 @@ def _messages_of(items: Iterable[Mapping[str, Any]], find: Find) -> list[tuple[i
 
 def _message_of(item: Mapping[str, Any], number: int, named: Mapping[str, ChatMessage]) -> dict[str, Any] | None:
     kind = item.get("type") or "message"
+    if kind == "reasoning" or str(item.get("id")).startswith("rs_"):
+        return None
     if kind == "message":
-        parts = item["content"] if isinstance(item.get("content"), list) else ()
+        content = item.get("content")
+        parts = [*content] if isinstance(content, list) else [{"type": "text", "text": content}]
         if any(isinstance(part, Mapping) and part.get("file_url") for part in parts):
             message = f"input[{number}]: a file's bytes are taken (file_data), and no address of one (file_url)."
             raise GatewayError(400, message, code="unsupported_value", param="input")
-        return {"role": item.get("role"), "content": item.get("content")}
+        if item.get("role") != Role.ASSISTANT:
+            return {"role": item.get("role"), "content": parts}
+        # pydantic-ai writes a thought without an id as a message.
+        is_thought = (
+            isinstance(content, str) and content and not Said({"role": Role.ASSISTANT, "content": content}).text
+        )
+        return None if is_thought else {"role": Role.ASSISTANT, "content": parts, "tool_calls": []}
     if kind == "function_call":
         function = {key: str(item.get(key) or "") for key in ("name", "arguments")}
         call = {"id": str(item.get("call_id") or ""), "type": "function", "function": function}
-        return {"role": "assistant", "content": None, "tool_calls": [call]}
+        return {"role": Role.ASSISTANT, "content": [], "tool_calls": [call]}
     if kind == "function_call_output":
         return {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
     if kind == "item_reference":
         if (reply := named.get(_reply_id(item))) is None:
             raise GatewayError(404, f"Item with id {str(item.get('id'))[:255]!r} not found.", param="input")
-        return {"role": "assistant", "content": reply.content, "tool_calls": other_calls(reply)}
-    if kind == "reasoning":
-        return None
+        text = {"type": "text", "text": reply.content}
+        return {"role": Role.ASSISTANT, "content": [text], "tool_calls": other_calls(reply)}
     message = f"input[{number}]: items of the type {str(kind)[:255]!r} are not supported."
     raise GatewayError(400, message, code="unsupported_value", param="input")
 

@@ -89,6 +89,59 @@ def openai_python(talk: Talk) -> list[str]:
     return in_chat(talk, ask)
 
 
+def openai_responses(talk: Talk) -> list[str]:
+    client = openai.OpenAI(base_url=talk.url, api_key=talk.key, default_headers=talk.headers, max_retries=0)
+    asked: Any = {"model": MODEL, "tools": [{"type": "function", "strict": False, **TOOL["function"]}]}
+    items: list[Any] = []
+    answers = []
+    for question in talk.questions:
+        items.append({"role": "user", "content": question})
+        while True:
+            if not talk.stream:
+                said: Any = client.responses.create(**asked, input=items)
+            else:
+                with client.responses.stream(**asked, input=items) as events:
+                    said = events.get_final_response()
+            items += said.output
+            calls = [one.call_id for one in said.output if one.type == "function_call"]
+            items += [{"type": "function_call_output", "call_id": one, "output": PAGE} for one in calls]
+            if not calls:
+                break
+        answers.append(said.output_text)
+    return answers
+
+
+def agents(talk: Talk, *, by_id: bool = False) -> list[str]:
+    """OpenAI's Agents SDK with its default model; ``by_id``: it sends what is new, and the id of the last response."""
+    from agents import Agent, FunctionTool, OpenAIResponsesModel, Runner, set_tracing_disabled
+
+    set_tracing_disabled(True)
+
+    async def look(*_: Any) -> str:
+        return PAGE
+
+    async def asked() -> list[str]:
+        client = openai.AsyncOpenAI(base_url=talk.url, api_key=talk.key, default_headers=talk.headers, max_retries=0)
+        tool = FunctionTool("look", "Read the book.", ANYTHING, look, strict_json_schema=False)
+        agent = Agent("house", instructions="Be brief.", model=OpenAIResponsesModel(MODEL, client), tools=[tool])
+        items: Any = []
+        last, answers = None, []
+        for question in talk.questions:
+            items = question if by_id else [*items, {"role": "user", "content": question}]
+            how: Any = {"max_turns": 100, "previous_response_id": last, "auto_previous_response_id": by_id}
+            if talk.stream:
+                run: Any = Runner.run_streamed(agent, items, **how)
+                async for _ in run.stream_events():
+                    pass
+            else:
+                run = await Runner.run(agent, items, **how)
+            items, last = run.to_input_list(), run.last_response_id if by_id else None
+            answers.append(run.final_output)
+        return answers
+
+    return asyncio.run(asked())
+
+
 def litellm(talk: Talk) -> list[str]:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     import litellm
@@ -130,10 +183,10 @@ def _look(**anything: Any) -> str:
     return PAGE
 
 
-def pydantic_ai(talk: Talk) -> list[str]:
+def pydantic_ai(talk: Talk, model: str = "OpenAIChatModel", **settings: Any) -> list[str]:
     from openai import AsyncOpenAI
     from pydantic_ai import Agent, Tool
-    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.models import openai as models
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.usage import UsageLimits
 
@@ -141,7 +194,8 @@ def pydantic_ai(talk: Talk) -> list[str]:
         client = AsyncOpenAI(base_url=talk.url, api_key=talk.key, default_headers=talk.headers, max_retries=0)
         # It tells the model about arguments that are no JSON, and asks again.
         look = Tool(_look, name="look", max_retries=1_000)
-        agent: Any = Agent(OpenAIChatModel(MODEL, provider=OpenAIProvider(openai_client=client)), tools=[look])
+        made = getattr(models, model)(MODEL, provider=OpenAIProvider(openai_client=client), settings=settings)
+        agent: Any = Agent(made, tools=[look])
         history: Any = []
         answers = []
         for question in talk.questions:
@@ -190,6 +244,13 @@ IN_PYTHON: dict[str, Callable[[Talk], list[str]]] = {
     "langchain_openai": langchain_openai,
     "pydantic_ai": pydantic_ai,
     "llm": llm,
+    "openai, responses": openai_responses,
+    "agents, responses": agents,
+    "agents, responses by id": functools.partial(agents, by_id=True),
+    "pydantic_ai, responses": functools.partial(pydantic_ai, model="OpenAIResponsesModel"),
+    "pydantic_ai, responses by id": functools.partial(
+        pydantic_ai, model="OpenAIResponsesModel", openai_previous_response_id="auto"
+    ),
 }
 IN_NODE = {"openai (npm)": "openai", "ai (npm)": "ai"}
 CLIENTS = [*IN_PYTHON, *IN_NODE]
@@ -201,6 +262,6 @@ def client_named(name: str) -> Callable[[Talk], list[str]]:
         if "FRONT_ENDS" not in os.environ:
             pytest.skip(NO_FRAMEWORKS)
         return functools.partial(of_node, IN_NODE[name])
-    if not importlib.util.find_spec(name):
+    if not importlib.util.find_spec(name.partition(",")[0]):
         pytest.skip(NO_FRAMEWORKS)
     return IN_PYTHON[name]
