@@ -240,14 +240,13 @@ class Gateway:
         headers |= await way.do(_meter_headers, found.tip, reply)
         remembered: ChatMessage | None = None
 
-        async def remember(stored: ChatMessage | None) -> ChatMessage | None:
+        async def remember(stored: ChatMessage | None) -> None:
             nonlocal remembered
             if stored is not None and stored is not remembered:
                 await way.do(remember_reply, found, stored, asked.form.reply_id)
                 remembered = stored
                 if self.recall is True:
                     stored.tool_calls = other_calls(stored)
-            return stored
 
         # A request that is sent again gets the reply that is stored, under the id that it has.
         earlier = reply if isinstance(reply, ChatMessage) else reply.message

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from pathlib import Path
 
 import openai
 import pydantic
@@ -359,3 +361,11 @@ def test_reasoning_between_two_texts(api, server):
     respond(api, [user("q"), *(one.to_dict() for one in made.output), user("And?")])
     session = ChatSession.objects.get(messages__content="q")
     assert branches(session) == [["q", "Let me look.", "And?", "Aye."]]
+
+
+def test_the_example_of_the_page(api, server):
+    page = (Path(__file__).parents[3] / "docs" / "frameworks.md").read_text()
+    [example] = [one for one in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "previous_response_id" in one]
+    server.script(map(steps.reply, ("Aye.", "So.")))
+    exec(example.replace("gpt-4o-mini", "house-model"), {"client": api})  # our own document
+    assert branches() == [["Hello", "Aye.", "Why?", "So."]]
