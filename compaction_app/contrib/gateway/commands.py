@@ -51,19 +51,15 @@ async def answer(command: tuple[str, str], tip: ChatMessage | None, user: Any, w
         return str(await way.do(_list, tip, user))
     await way.do(_check, tip, user)
     run = await way.call(chat.acompact if way.is_awaited else chat.compact, tip, instructions=words, author=user)
-    return str(await way.do(_told, run))
+    if run.status == RunStatus.SKIPPED:
+        return _("Nothing to compact.")
+    return _("Compacted. %(summary)s") % {"summary": _line(run)}
 
 
 def _check(tip: ChatMessage, user: Any) -> None:
     if not is_allowed(user, tip.session, Action.COMPACT):
         raise PermissionDenied
     count_against_throttle(user)
-
-
-def _told(run: CompactionRun) -> str:
-    if run.status == RunStatus.SKIPPED:
-        return _("Nothing to compact.")
-    return _("Compacted. %(summary)s") % {"summary": _line(run)}
 
 
 def _list(tip: ChatMessage, user: Any) -> str:
