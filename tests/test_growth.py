@@ -37,7 +37,7 @@ from compaction_app.contrib import histories
 from compaction_app.contrib.gateway import asked, identity, views
 from compaction_app.contrib.histories import chatgpt, files, open_webui
 from compaction_app.contrib.stream import parts
-from compaction_app.conversation import chat_model, erase, titles, usage
+from compaction_app.conversation import chat_model, text_search, titles, usage
 from compaction_app.exceptions import CompactionError, ContextOverflow, InvalidMessage
 from compaction_app.memory import (
     dates,
@@ -208,7 +208,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     originals: [_read, _without_compactions],
     pruning: [pruning.collapse_blanks],
     search_words: [lambda text: list(search_words.words_in(text))],
-    erase: [erase._folded, lambda text: list(erase._texts_in(text))],
+    text_search: [text_search.folded, lambda text: list(text_search.texts_in(text))],
     titles: [lambda text: titles._begins(text, titles._uncut(text))],
     usage: [lambda text: usage._without_text({"type": text, text: 1})],
     openai_format: [openai_format.sent_name, lambda text: openai_format.attachment_line({"name": text, "url": text})],

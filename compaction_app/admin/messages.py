@@ -32,6 +32,7 @@ from compaction_app.admin.display import column, number
 from compaction_app.admin.erasure import SEARCH, ErasingAdmin
 from compaction_app.admin.links import Links
 from compaction_app.admin.transcripts import goes_on, transcript_of
+from compaction_app.conversation.hand_over import needs_summary
 from compaction_app.exceptions import CompactionError, CompactionRefused
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.validation import as_id, canonical
@@ -363,8 +364,10 @@ class ChatMessageAdmin(ErasingAdmin):
 
         def act(given: dict[str, Any]) -> HttpResponse:
             # No page waits for a model.
-            if chat.find_summary(obj) is None:
-                raise CompactionRefused(_("No summary applies here yet: compact it first."))
+            if needs_summary(obj):
+                raise CompactionRefused(
+                    _("The next prompt does not begin with a summary of this branch yet: compact it first.")
+                )
             new = chat.hand_over(obj)
             self.log_change(request, obj, _("Handed over to session {}.").format(new.pk))
             self.message_user(request, format_html(_("Handed over: {}."), links.session(new)), notes.SUCCESS)

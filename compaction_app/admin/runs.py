@@ -80,7 +80,7 @@ class CompactionRunAdmin(records.RecordAdmin):
             return _with_note(display.history_tokens(run), links.summary(run.summary_id))
 
         def asked(run: CompactionRun) -> str:
-            model = [display.line(run.summarizer_model, SHORT_NAME)] if run.summarizer_model else []
+            model = [display.line(display.model_name(run.summarizer_model), SHORT_NAME)] if run.summarizer_model else []
             cost = []
             if run.cost is not None:
                 # Else a phone breaks it within the number.
@@ -126,7 +126,7 @@ class CompactionRunAdmin(records.RecordAdmin):
         branch = ("tip", "anchor", "cutoff", "base", "summary", "previous_run", (_("continued by"), following))
         result = ("trigger", "author", "generation", "messages_compacted", history, found_again)
         model = (
-            "summarizer_model",
+            (_("model"), display.model_name(obj.summarizer_model)),
             "prompt_version",
             *texts("instructions", "written"),
             "is_cut_given",

@@ -23,7 +23,7 @@ from compaction_app.models.database import after_commit, now_of, require_no_tran
 from compaction_app.spending import describe_overspending
 from compaction_app.summarizers.drafts import written_summary
 from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS, OVERSIZE_FACTOR
-from compaction_app.summarizers.waiting import AWAITED, BLOCKING, takes_the_arguments_of, without_waiting
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
 from compaction_app.tree.branches import check_instance, check_tip
 from compaction_app.values import SkipReason, Suppression, Trigger, TriggerName
 
@@ -95,16 +95,22 @@ def compact(
     a worker has a run of this branch, the mode is off or a limit of ``SPENDING_LIMITS`` is reached,
     :class:`CompactionFailed` where a summary could not be made; its ``generation`` says what of it is stored.
     """
-    asked = dict(locals())
-    run = _open_or_look(asked.pop("tip"), **asked)
+    run = _open_or_look(**locals())
     return run if dry_run else without_waiting(wait_for_end(run, BLOCKING))
 
 
-@takes_the_arguments_of(compact)
-async def acompact(tip: ChatMessage, **options: Any) -> CompactionRun:
+async def acompact(
+    tip: ChatMessage,
+    *,
+    instructions: str = "",
+    until: ChatMessage | None = None,
+    text: str = "",
+    author: Any = None,
+    dry_run: bool = False,
+) -> CompactionRun:
     """:func:`compact` with the model awaited: the event loop and the database thread stay free meanwhile."""
-    run = await sync_to_async(_open_or_look)(tip, **options)
-    return run if options.get("dry_run") else await wait_for_end(run, AWAITED)
+    run = await sync_to_async(_open_or_look)(**locals())
+    return run if dry_run else await wait_for_end(run, AWAITED)
 
 
 def _open_or_look(tip: ChatMessage, *, dry_run: bool = False, **given: Any) -> CompactionRun:

@@ -107,14 +107,15 @@ def read_state(session: ChatSession, tip: ChatMessage | None) -> State:
     except CompactionError as error:
         return State(problem=words_for(error)[0])
     measured = meter_of(context, tip)
-    run = None
+    mode, run = get_settings(session.settings).mode, None
     if measured.state in (MeterState.RUNNING, MeterState.FAILED):
         run = CompactionRun.objects.filter(pk=measured.run_id or 0).first()
     return State(
         context=context,
-        meter=Meter(measured, is_manual=get_settings(session.settings).mode == Mode.MANUAL),
+        meter=Meter(measured, is_manual=mode == Mode.MANUAL),
         generation=_generation_in_use(context, session),
         session=session,
+        is_off=mode == Mode.OFF,
         open_run=_progress(run) if run and run.is_open else "",
         failure=_why(run) if run and run.status == RunStatus.FAILED else "",
     )
@@ -280,7 +281,7 @@ def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool,
         is_cutoff=row.depth == cutoff,
         ends_gap=dropped and row.depth == first_sent,
         can_edit=row.role == Role.USER and row.redacted_at is None,
-        can_cut=ends_turn and is_final_reply and row.depth > cutoff,
+        can_cut=ends_turn and is_final_reply and row.depth > cutoff and not state.is_off,
         can_regenerate=is_final_reply and row.parent_message_id is not None,
         can_pin=row.role != Role.TOOL and not row.tool_calls and row.redacted_at is None,
         stands_for_others=state.session is not None and state.session.stands_for_others(row),

@@ -150,7 +150,7 @@ class TestContinuing:
         # Undone meanwhile.
         [summary] = new.messages.summaries()
         answer = browser.post(url("hand_over", new, chat.tips(new)[0]), follow=True)
-        assert "There is no summary any more to begin a new chat with." in text_of(answer), summary.retired_at
+        assert "There is no summary now that a new chat can begin with." in text_of(answer), summary.retired_at
 
     def test_those_of_others_are_not_found(self, stranger, session):
         tip = grow(session, 2)
