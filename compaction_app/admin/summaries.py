@@ -26,7 +26,7 @@ from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.models.columns import lean
 from compaction_app.models.database import fetch
 from compaction_app.models.words import why_it_failed, words
-from compaction_app.values import EXTRACT_HEADING
+from compaction_app.values import EXTRACT_HEADING, Trigger
 
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch("made_by", lean(CompactionRun.objects.order_by("-id")))
@@ -79,7 +79,7 @@ def sections(links: Links, summary: ChatMessage, text: str, stored: str) -> Sect
         by_run = ("base", "generation", "trigger", model, "author", failed, "instructions", "cost")
         made = links.facts(run, (_("run"), links.run(run.pk)), *by_run, history, found_again)
     # Of an erasure and of a correction it is a code; others are a person's words.
-    is_code = summary.redacted_at or summary.retired_reason == CORRECTED
+    is_code = summary.redacted_at or summary.retired_reason in (CORRECTED, Trigger.CARRY_OVER)
     why = words(summary.retired_reason) if is_code else summary.retired_reason
     reason = format_html('<span dir="auto">{}</span>', why or _("no reason given"))
     retired = display.joined((display.moment(summary.retired_at), reason)) if summary.retired_at else ""

@@ -50,8 +50,8 @@ def request_compaction(
     out before it returns, or when an open transaction is committed.
     """
     check_tip(tip)
-    if trigger not in list(Trigger):
-        raise InvalidMessage(f"trigger must be one of {', '.join(Trigger)}, not {trigger!r}.", field="trigger")
+    if trigger not in (known := [one for one in Trigger if one != Trigger.CARRY_OVER]):
+        raise InvalidMessage(f"trigger must be one of {', '.join(known)}, not {trigger!r}.", field="trigger")
     request = ContextRequest.of(**options)
     asked = {"instructions": instructions, "until": until, "text": text, "author": author}
     return open_and_enqueue(asked_request(tip, request, trigger=Trigger(trigger), **asked)).run
@@ -163,10 +163,18 @@ def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, **give
     """Open a run for its caller to carry out; :class:`CompactionRefused` with the reason if there is none."""
     check_tip(tip)
     require_no_transaction(tip)
-    asked = asked_request(tip, request, trigger=trigger, **given)
+    return opened(asked_request(tip, request, trigger=trigger, **given))
+
+
+def opened(asked: CompactionRequest) -> CompactionRun:
+    """:func:`open_now` of a checked request."""
     decision = open_run(asked)
     if decision.open_run_id and (waiting := _waiting_run(decision.open_run_id, asked)):
         return waiting
+    return opened_by(decision)
+
+
+def opened_by(decision: Decision) -> CompactionRun:
     if decision.run is None:
         why = describe_overspending(decision.numbers) if decision.reason == Suppression.SPEND else ""
         raise CompactionRefused(
@@ -186,9 +194,13 @@ def _waiting_run(run_id: int, asked: CompactionRequest) -> CompactionRun | None:
     """
     now = now_of(asked.tip)
     waiting = CompactionRun.objects.in_database_of(asked.tip).left_behind(now).filter(pk=run_id)
+    if asked.carried:
+        waiting = waiting.filter(trigger=asked.trigger, tip=asked.tip, messages_compacted=asked.carried)
+    else:
+        waiting = waiting.exclude(trigger=Trigger.CARRY_OVER)
     if asked.instructions:
         waiting = waiting.filter(instructions=asked.instructions)
-    if asked.until or asked.text:
+    if (asked.until or asked.text) and not asked.carried:
         waiting = waiting.filter(is_cut_given=asked.until is not None, written=asked.text)
         waiting = waiting.filter(cutoff=asked.until) if asked.until else waiting
     return waiting.filter(Q(attempts__gt=0) | Q(created_at__lt=now - timedelta(seconds=_OPENER_SECONDS))).first()

@@ -60,7 +60,7 @@ from compaction_app.telemetry import log
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT, count_messages
 from compaction_app.tree.branches import check_instance, unread_message
 from compaction_app.tree.lanes import newest_tip_below, tips_at_or_below
-from compaction_app.values import PERSON, EventKind, Kind, Role, TextFound
+from compaction_app.values import PERSON, EventKind, Kind, Role, TextFound, Trigger
 
 logger = logging.getLogger("compaction_app.erasure")
 
@@ -379,6 +379,7 @@ def empty_summaries(near: Any, ids: Collection[int], tops: Sequence[int], *, bla
     signals.text_erased.send(ChatMessage, session_id=session_id, message_ids=list(ids), using=database_of(near))
     nodes = ChatMessage.objects.in_database_of(near).in_session(session_id)
     below = [pk for pk in nodes.summaries().values_list("pk", flat=True) if pk in ids]
+    _erase_carried(near, below)
     for batch in _batches(below, _BATCH):
         summaries = ChatMessage.objects.in_database_of(near).filter(pk__in=batch)
         live = summaries.filter(retired_at__isnull=True)
@@ -397,6 +398,26 @@ def empty_summaries(near: Any, ids: Collection[int], tops: Sequence[int], *, bla
         for top in tops:
             after_commit(near, _compact_below, near, top)
     log(logger, logging.INFO, "erased", session=session_id, message=message_id, by="redaction", summaries=emptied)
+
+
+def _erase_carried(near: Any, summaries: Collection[int], deleted: Collection[int] = ()) -> None:
+    """Redact the messages that carry over some summaries of a session, and their copies wherever they are, but for
+    what is ``deleted`` with these."""
+    made, nodes = _for_other_branches(near, [near.session_id]), ChatMessage.objects.in_database_of(near).messages()
+    since = {pk: at for pk, at in made.values_list("pk", "created_at") if pk in summaries}
+    left = nodes.filter(redacted_at__isnull=True)
+    # An id may have been used again: a copy of what had it before is older.
+    copies = left.filter(copy_of__in=since).order_by("pk").values_list("pk", "copy_of", "created_at") if since else ()
+    for pk in [pk for pk, first, at in copies if pk not in deleted and at >= since[first]]:
+        # Unless the one before it has been handed over to its session.
+        for one in left.filter(pk=pk):
+            _redact(one, REDACTED)
+
+
+def _for_other_branches(near: Any, session_ids: Collection[Any]) -> ChatMessageQuerySet:
+    """The summaries of some sessions that were made to be carried over, and were not erased since."""
+    found = ChatMessage.objects.in_database_of(near).filter(session__in=session_ids)
+    return found.filter(last_summarized_message__isnull=False, retired_reason=Trigger.CARRY_OVER).order_by()
 
 
 def _blank_runs(near: Any, ids: Collection[int]) -> None:
@@ -421,6 +442,7 @@ def delete_message(message: ChatMessage) -> int:
         told = {pk: anchor for pk, anchor in _told_by_people(message, [message.pk]).items() if pk not in ids}
         if told:
             empty_summaries(message, told.keys(), [*told.values()], blanked_at=[])
+        _erase_carried(message, ids, deleted=ids)
         if is_continued:
             _erase_continued(message, ids | told.keys())
             _continue_above(message, below, message.parent_message_id)
@@ -460,7 +482,9 @@ def lock_contents(instance: ChatSession, using: str, **kwargs: Any) -> None:
         contents = ChatMessage.objects.using(using).filter(session=instance.pk)
         with suppress(MessageNotFound):
             if _lock_in_order([instance], contents):
-                _erase_continued(instance, set(contents.values_list("pk", flat=True)))
+                ids = set(contents.values_list("pk", flat=True))
+                _erase_carried(instance, ids, deleted=ids)
+                _erase_continued(instance, ids)
                 _continue_above(instance, contents, None)
         keep_used(instance)
 
@@ -484,11 +508,12 @@ def _continue_above(near: Any, gone: Any, parent_id: int | None) -> None:
 
 def _lock_in_order(own: Sequence[Any], gone: ChatMessageQuerySet | None = None) -> bool:
     """Lock the sessions of these, and those that an erasure of them writes to, in the order of their ids: those that
-    continue them, and where they are deleted those that were copied from what is ``gone``. Nothing that refers to one
-    of these is stored any more, by who does not lock it either. Returns whether any continues them."""
+    continue them or have a copy of what was carried over there, and where they are deleted those that were copied from
+    what is ``gone``. Nothing that refers to one of these is stored any more, by who does not lock it either. Returns
+    whether any continues them, or has a copy."""
     near = gone if gone is not None else own[0]
     sessions, wanted = ChatSession.objects.in_database_of(near), {one.session_id for one in own}
-    continuing = continued_in(near, wanted)
+    continuing = _reached_from(near, wanted)
     wanted.update(continuing)
     if gone is not None:
         wanted.update(sessions.filter(copied_from__in=gone).values_list("pk", flat=True))
@@ -500,6 +525,17 @@ def _lock_in_order(own: Sequence[Any], gone: ChatMessageQuerySet | None = None) 
         lock_session(one)
     # One may have been handed over until now.
     return bool(continuing or continued_in(near, {one.session_id for one in own}))
+
+
+def _reached_from(near: Any, session_ids: Collection[Any]) -> set[Any]:
+    """The ids of the other sessions that an erasure in some may write to."""
+    found, new = set[Any](), {*session_ids}
+    while new:
+        carried = _for_other_branches(near, new).values("pk")
+        having = ChatMessage.objects.in_database_of(near).messages().filter(copy_of__in=carried).order_by()
+        new = {*having.values_list("session_id", flat=True)}.union(continued_in(near, new)) - found - new
+        found |= new
+    return found - {*session_ids}
 
 
 def continued_with(message: ChatMessage) -> set[Any]:

@@ -25,7 +25,7 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.words import WHY_IT_FAILED
-from compaction_app.values import ChatContext, Found, MeterState, Origin, Role, RunStatus
+from compaction_app.values import ChatContext, Found, MeterState, Origin, Role, RunStatus, Trigger
 from project import offline_assistant
 from project.chat import markdown, uploads
 from project.chat.shown import (
@@ -323,6 +323,7 @@ def read_generations(session: ChatSession, tip: ChatMessage | None, state: State
     runs = list(
         _runs_with_summary()
         .filter(session=session, generation__isnull=False)
+        .exclude(trigger=Trigger.CARRY_OVER)
         .order_by("-generation")[:GENERATIONS_SHOWN]
     )
     on_branch = _anchors_on_branch(tip, runs)

@@ -380,6 +380,24 @@ def hand_over(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> H
         return redirect(_address(tip))
 
 
+@posted
+@login_required
+def carry_over(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
+    """Bring to a branch what was found on that of a variant."""
+    found = _own_session(request, session_id)
+    tip, variant = _message(found, message_id), _message(found, _whole_number(request.POST.get("source")))
+    try:
+        source = chat.newest_tip(variant)
+        # Nobody waits here for a model: who presses again has it.
+        if (run := chat.request_carry_over(source, tip)) and run.is_open:
+            messages.info(request, "The other branch is being summarized. Press again in a moment.")
+            return redirect(_address(tip))
+        tip = chat.carry_over(source, tip, idempotency_key=request.POST.get("key", "")[:64])
+    except CompactionError as error:
+        messages.error(request, turns.words_for(error)[0])
+    return redirect(_address(tip))
+
+
 def _show_new(request: HttpRequest, copied: ChatSession) -> HttpResponse:
     # Names of pictures are metadata, which a copy has none of.
     for message in copied.messages.filter(attachments__isnull=False):

@@ -8,7 +8,7 @@ from django.utils import translation
 
 from compaction_app import chat, tasks
 from compaction_app.exceptions import CompactionFailed
-from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.values import RunStatus
 from tests.admin.pages import MODELS, page_of, told, url
 from tests.admin.records import compacted, conversation, run_at
@@ -177,3 +177,26 @@ class TestHandingOver:
         answer = operator.post(url("chatmessage_hand_over", nodes[-1].pk))
         assert "does not begin with a summary of this branch yet: compact it first." in answer.text
         assert ChatSession.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+class TestCarryingOver:
+    def test_what_another_branch_found_is_summarized_first_and_then_a_message(self, operator, login, broker):
+        session, nodes, *_ = compacted()
+        other = grow(session, nodes[0], "a u a")
+        page = url("chatmessage_carry_over", nodes[-1].pk)
+        assert f'href="{page}"' in operator.get(page_of(nodes[-1])).text
+        assert "erased here too" in operator.get(page).text
+        told_first = told(operator.post(page, {"source": other[-1].pk}))
+        run = session.runs.get(trigger="carry_over")
+        assert (f"Run {run.pk}" in told_first, run.status) == (True, "ready")
+        tasks.compact_branch(run.pk)
+        answer = operator.post(page, {"source": other[-1].pk})
+        carried = ChatMessage.objects.get(copy_of=session.runs.get(pk=run.pk).summary_id)
+        assert (answer.headers["Location"], carried.parent_id) == (page_of(carried), nodes[-1].pk)
+        with translation.override("de"):
+            assert "Herüberholen" in operator.get(page_of(run)).text
+        refused = operator.post(page, {"source": nodes[0].pk})
+        assert "source must be on another branch" in refused.text
+        assert "no such message in this session" in operator.post(page, {"source": 2**40}).text
+        assert login("view_chatmessage").get(page).status_code == 403
