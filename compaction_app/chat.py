@@ -19,6 +19,9 @@ from compaction_app.conversation.append import annotate_message as annotate_mess
 from compaction_app.conversation.append import append_message as append_message
 from compaction_app.conversation.append import append_messages as append_messages
 from compaction_app.conversation.append import start_session as start_session
+from compaction_app.conversation.carry_over import acarry_over as acarry_over
+from compaction_app.conversation.carry_over import carry_over as carry_over
+from compaction_app.conversation.carry_over import request_carry_over as request_carry_over
 from compaction_app.conversation.compact import acompact as acompact
 from compaction_app.conversation.compact import compact as compact
 from compaction_app.conversation.compact import request_compaction as request_compaction
@@ -87,5 +90,6 @@ arecall_text = _awaited(recall_text)
 aanswer_recalls = _awaited(answer_recalls)
 asearch = _awaited(search)
 arequest_compaction = _awaited(request_compaction)
+arequest_carry_over = _awaited(request_carry_over)
 
 __all__ = [name for name in sorted(globals()) if not name.startswith("_")]

@@ -60,6 +60,8 @@ class Trigger(StrEnum):
     MANUAL = "manual"
     #: The provider found the prompt too long.
     OVERFLOW = "overflow"
+    #: Somebody carries over what this branch has below a fork: the summary is for another branch, never for this one.
+    CARRY_OVER = "carry_over"
 
 
 #: As callers write them: a member of the enum or its value, so that a type checker refuses any other.

@@ -32,16 +32,16 @@ KEYWORDS = {
     "counted": (2, 3),
 }
 ENUMS = [one for one in vars(values).values() if isinstance(one, type) and issubclass(one, StrEnum) and one != StrEnum]
-#: Names in the payload of an event, of a limit of spending, and of what a link narrows a list to.
+#: Names in the payload of an event, of a limit of spending, of what a link narrows a list to, and where no model wrote.
 OTHER_CODES = """
     aggressive anchor attempt attempts available base cached_tokens calibration characters clamped
-    cleared_input_tokens cleared_thinking_turns cleared_tool_uses code compaction compactions conservative counted
-    covered covered_messages cutoff day declared deletion deterministic draft_tokens dropped dropped_messages
-    dropped_tokens erasure estimate_error extra_input_tokens extra_output_tokens failures history_tokens hour
-    input_tokens layer limit message messages model models of output_tokens parameters period previous_run
-    provider_tokens reason redaction retention_after retention_before run runs seconds seconds_since
-    session standard summaries summary summary_tokens target target_tokens threshold tip tokens tokens_after
-    tokens_before trigger turns unit used user waiting window
+    cleared_input_tokens cleared_thinking_turns cleared_tool_uses code compaction compactions conservative corrected
+    counted covered covered_messages cutoff day declared deletion deterministic draft_tokens dropped
+    dropped_messages dropped_tokens erasure estimate_error extra_input_tokens extra_output_tokens extractive
+    failures history_tokens hour input_tokens layer limit message messages model models of output_tokens parameters
+    period person previous_run provider_tokens reason redaction retention_after retention_before run runs seconds
+    seconds_since session standard summaries summary summary_tokens target target_tokens threshold tip tokens
+    tokens_after tokens_before trigger turns unit used user waiting window
 """
 
 

@@ -144,6 +144,12 @@ def hand_over(world: Any) -> None:
     chat.hand_over(world.tip)
 
 
+def carry_over(world: Any) -> None:
+    """To another branch, of which a copy is made."""
+    tip = chat.append_message(world.session, None, role="user", content="Elsewhere.")
+    chat.copy_branch(chat.carry_over(world.tip, tip))
+
+
 def import_again(world: Any) -> None:
     stored(world.owner, 13)
 
@@ -181,6 +187,7 @@ STORING = [
     interrupt,
     copy,
     hand_over,
+    carry_over,
     import_again,
     import_another,
     import_an_export,

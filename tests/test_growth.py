@@ -37,7 +37,7 @@ from compaction_app.contrib import histories
 from compaction_app.contrib.gateway import asked, chat_completions, commands, identity, responses, views
 from compaction_app.contrib.histories import chatgpt, files, open_webui
 from compaction_app.contrib.stream import parts
-from compaction_app.conversation import chat_model, erase, titles, usage
+from compaction_app.conversation import chat_model, text_search, titles, usage
 from compaction_app.exceptions import CompactionError, ContextOverflow, InvalidMessage
 from compaction_app.memory import (
     dates,
@@ -208,7 +208,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     originals: [_read, _without_compactions],
     pruning: [pruning.collapse_blanks],
     search_words: [lambda text: list(search_words.words_in(text))],
-    erase: [erase._folded, lambda text: list(erase._texts_in(text))],
+    text_search: [text_search.folded, lambda text: list(text_search.texts_in(text))],
     titles: [lambda text: titles._begins(text, titles._uncut(text))],
     usage: [lambda text: usage._without_text({"type": text, text: 1})],
     openai_format: [openai_format.sent_name, lambda text: openai_format.attachment_line({"name": text, "url": text})],
@@ -217,6 +217,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     transcript: [
         transcript.neutralize_tags,
         transcript.summary_message,
+        transcript.carried_message,
         lambda text: transcript.leaks_wrapper(text, "0a" * 8),
         _rendered,
         transcript.cut_leaks,
@@ -660,7 +661,7 @@ NOT_FROM_OUTSIDE = set(
     endpoint_of_request remember forget tool_schema index_of
     safe_name private database_alias succeeded_runs as_json is_allowed owner_or_staff whole page
     parse_cursor value_of column bar number percent record_double_configured endpoint_of_client require_client
-    redact_parameters check_key
+    redact_parameters check_key model_name
     """
     # A type alone, or once through, without a pattern that repeats.
     """wrong_draft with_address json_type as_id report_of problem_of event response redacted with_user """
@@ -672,7 +673,7 @@ NOT_FROM_OUTSIDE = set(
     """require_tip request_compaction compact acompact open_now copies_of retire_summary live_built_on
     redact_message delete_message delete_owner ids_below pin_message unpin_message recall_text recall_message prefetched
     settle is_of_page asked_request correct_summary check_author hand_over ahand_over search continued_with
-    sessions_with
+    sessions_with needs_summary carry_over acarry_over request_carry_over
     """
     # They ask a model, or run in a framework, and read with what is here.
     """ask open_stream acomplete stream astream answer_recalls finish unknown items_of messages_of place store

@@ -69,7 +69,7 @@ def test_the_admin_speaks_german(client, settings):
     tip = chain(start_session(), 3)[-1]
     viewer = log_in(client, "view_chatsession", "view_chatmessage", "compact_chatsession")
     page = viewer.get(page_of(tip.session)).text
-    for text in ("Zweige</h2>", "3 Nachrichten", "In Gebrauch", "Verdichten</a>", "200.000 Tokens"):
+    for text in ("Zweige</h2>", "3 Nachrichten", "Zuletzt benutzt", "Verdichten</a>", "200.000 Tokens"):
         assert text in page, text
     page = viewer.get(page_of(tip)).text
     assert "Was jetzt gesendet würde</h2>" in page

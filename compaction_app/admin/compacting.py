@@ -57,6 +57,15 @@ class CompactForm(forms.Form):
     )
 
 
+class CarryOverForm(forms.Form):
+    source = forms.IntegerField(
+        label=gettext_lazy("From message"),
+        min_value=1,
+        max_value=2**63 - 1,
+        help_text=gettext_lazy("The id of the last message of the other branch."),
+    )
+
+
 def is_off(session: ChatSession) -> bool:
     """Whether compaction is off there. Invalid settings are reported where they are needed."""
     try:

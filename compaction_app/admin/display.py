@@ -26,7 +26,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from compaction_app.messages.validation import canonical
 from compaction_app.models import CompactionRun
 from compaction_app.models.words import words
-from compaction_app.values import RunStatus
+from compaction_app.values import EXTRACTIVE_MODEL, PERSON, RunStatus
 
 #: Shown where there is no value.
 EMPTY = "–"
@@ -91,6 +91,11 @@ def badge(state: str, label: str) -> SafeString:
 
 def run_badge(run: CompactionRun) -> SafeString:
     return badge(run.status, capfirst(words(run.status)))
+
+
+def model_name(name: str) -> str:
+    """Of the model of a run: in words where none was asked."""
+    return words(name) if name in (EXTRACTIVE_MODEL, PERSON) else name
 
 
 def run_reason(run: CompactionRun) -> str:

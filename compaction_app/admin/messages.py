@@ -26,13 +26,14 @@ from django.utils.translation import gettext_lazy
 
 from compaction_app import chat
 from compaction_app.admin import display, records, summaries
-from compaction_app.admin.compacting import COMPACT, CompactForm, is_off, request_branch_compaction
+from compaction_app.admin.compacting import COMPACT, CarryOverForm, CompactForm, is_off, request_branch_compaction
 from compaction_app.admin.contexts import context_here, context_then
 from compaction_app.admin.display import column, number
 from compaction_app.admin.erasure import SEARCH, ErasingAdmin
 from compaction_app.admin.links import Links
 from compaction_app.admin.transcripts import goes_on, transcript_of
-from compaction_app.exceptions import CompactionError, CompactionRefused
+from compaction_app.conversation.hand_over import needs_summary
+from compaction_app.exceptions import CompactionError, CompactionRefused, InvalidMessage
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.validation import as_id, canonical
 from compaction_app.models import ChatMessage
@@ -251,6 +252,7 @@ class ChatMessageAdmin(ErasingAdmin):
         if links.may(COMPACT) and not is_off(obj.session):
             tools[_("Compact now")] = links.url("chatmessage_compact", obj.pk)
             tools[_("Hand over")] = links.url("chatmessage_hand_over", obj.pk)
+            tools[_("Carry over")] = links.url("chatmessage_carry_over", obj.pk)
         if links.may("redact_chatmessage"):
             # Afterwards it leads back to the search that led here.
             search = {name: text for name, text in links.request.GET.items() if name == SEARCH}
@@ -328,6 +330,7 @@ class ChatMessageAdmin(ErasingAdmin):
             self.page("<int:pk>/transcript/", self.transcript_view),
             self.page("<int:pk>/compact/", self.compact_view, COMPACT),
             self.page("<int:pk>/hand-over/", self.hand_over_view, COMPACT),
+            self.page("<int:pk>/carry-over/", self.carry_over_view, COMPACT),
             *super().get_urls(),
         ]
 
@@ -363,11 +366,37 @@ class ChatMessageAdmin(ErasingAdmin):
 
         def act(given: dict[str, Any]) -> HttpResponse:
             # No page waits for a model.
-            if chat.find_summary(obj) is None:
-                raise CompactionRefused(_("No summary applies here yet: compact it first."))
+            if needs_summary(obj):
+                raise CompactionRefused(
+                    _("The next prompt does not begin with a summary of this branch yet: compact it first.")
+                )
             new = chat.hand_over(obj)
             self.log_change(request, obj, _("Handed over to session {}.").format(new.pk))
             self.message_user(request, format_html(_("Handed over: {}."), links.session(new)), notes.SUCCESS)
             return HttpResponseRedirect(links.page_of(new) or links.page_of(obj))
 
         return self.confirm(links, obj, act, "chatmessage/hand_over.html", title=_("Hand over"))
+
+    def carry_over_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
+        """To this message, what another branch has found."""
+        if obj.is_summary:
+            raise Http404("A summary ends no branch.")
+
+        def act(given: dict[str, Any]) -> HttpResponse:
+            # Of an id that is of no message of the session nothing else is said.
+            rows = ChatMessage.objects.in_database_of(obj).select_related("session").filter(session=obj.session_id)
+            source = rows.messages().filter(pk=given["source"]).first()
+            if source is None:
+                raise InvalidMessage(_("There is no such message in this session."), field="source")
+            # No page waits for a model.
+            if run := chat.request_carry_over(source, obj):
+                opened = _("The other branch is being summarized: {}. Carry it over when that is done.")
+                self.message_user(request, format_html(opened, links.record(run)), notes.SUCCESS)
+                return HttpResponseRedirect(links.page_of(run) or links.page_of(obj))
+            carried = chat.carry_over(source, obj)
+            self.log_change(request, obj, _("Carried over as message {}.").format(carried.pk))
+            self.message_user(request, format_html(_("Carried over: {}."), links.record(carried)), notes.SUCCESS)
+            return HttpResponseRedirect(links.page_of(carried))
+
+        title = _("Carry over")
+        return self.confirm(links, obj, act, "chatmessage/carry_over.html", title=title, form=CarryOverForm)

@@ -80,7 +80,7 @@ class CompactionRunAdmin(records.RecordAdmin):
             return _with_note(display.history_tokens(run), links.summary(run.summary_id))
 
         def asked(run: CompactionRun) -> str:
-            model = [display.line(run.summarizer_model, SHORT_NAME)] if run.summarizer_model else []
+            model = [display.line(display.model_name(run.summarizer_model), SHORT_NAME)] if run.summarizer_model else []
             cost = []
             if run.cost is not None:
                 # Else a phone breaks it within the number.
@@ -126,7 +126,7 @@ class CompactionRunAdmin(records.RecordAdmin):
         branch = ("tip", "anchor", "cutoff", "base", "summary", "previous_run", (_("continued by"), following))
         result = ("trigger", "author", "generation", "messages_compacted", history, found_again)
         model = (
-            "summarizer_model",
+            (_("model"), display.model_name(obj.summarizer_model)),
             "prompt_version",
             *texts("instructions", "written"),
             "is_cut_given",
@@ -174,7 +174,7 @@ class CompactionRunAdmin(records.RecordAdmin):
         return [self.page("<int:pk>/retry/", self.retry_view, COMPACT), *super().get_urls()]
 
     def tools(self, links: Links, obj: CompactionRun) -> dict[str, str]:
-        is_left = obj.written or obj.summarizer_model != PERSON
+        is_left = (obj.written or obj.summarizer_model != PERSON) and not obj.is_for_another_branch
         may_retry = obj.status == RunStatus.FAILED and obj.tip_id and is_left and links.may(COMPACT)
         return {_("Retry"): links.url("compactionrun_retry", obj.pk)} if may_retry else {}
 
@@ -182,7 +182,7 @@ class CompactionRunAdmin(records.RecordAdmin):
         tip = obj.tip
         until = obj.cutoff_id if obj.is_cut_given else None
         again: dict[str, Any] = {"instructions": obj.instructions, "text": obj.written, "until": until}
-        if obj.status != RunStatus.FAILED or tip is None:
+        if obj.status != RunStatus.FAILED or tip is None or obj.is_for_another_branch:
             raise Http404("There is no such failed run whose tip is still there.")
 
         def act(_given: dict[str, Any]) -> None:

@@ -19,13 +19,14 @@ from compaction_app.admin import contexts, display
 from compaction_app.admin.display import column
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import Sections
+from compaction_app.conversation.correct import CORRECTED
 from compaction_app.memory.statements import NOBODY
 from compaction_app.memory.writing import read_back, work_of
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.models.columns import lean
 from compaction_app.models.database import fetch
 from compaction_app.models.words import why_it_failed, words
-from compaction_app.values import EXTRACT_HEADING
+from compaction_app.values import EXTRACT_HEADING, Trigger
 
 #: The runs that made the summaries of a list, in one query and without their texts.
 RUNS = Prefetch("made_by", lean(CompactionRun.objects.order_by("-id")))
@@ -74,10 +75,12 @@ def sections(links: Links, summary: ChatMessage, text: str, stored: str) -> Sect
         history = (_("history tokens"), display.history_tokens(run))
         found_again = (display.FOUND_AGAIN, display.found_again(run))
         failed = (_("why no model wrote it"), why_it_failed(run.error_code))
-        by_run = ("base", "generation", "trigger", "summarizer_model", "author", failed, "instructions", "cost")
+        model = (_("model"), display.model_name(run.summarizer_model))
+        by_run = ("base", "generation", "trigger", model, "author", failed, "instructions", "cost")
         made = links.facts(run, (_("run"), links.run(run.pk)), *by_run, history, found_again)
-    # That of an erasure is a code; others are a person's words.
-    why = words(summary.retired_reason) if summary.redacted_at else summary.retired_reason
+    # Of an erasure and of a correction it is a code; others are a person's words.
+    is_code = summary.redacted_at or summary.retired_reason in (CORRECTED, Trigger.CARRY_OVER)
+    why = words(summary.retired_reason) if is_code else summary.retired_reason
     reason = format_html('<span dir="auto">{}</span>', why or _("no reason given"))
     retired = display.joined((display.moment(summary.retired_at), reason)) if summary.retired_at else ""
     anchor = (_("anchor"), links.message(summary.parent_message_id, summary.depth - 1))

@@ -33,7 +33,7 @@ router = Router(tags=["compactions"])
 StatusName = Literal["ready", "running", "succeeded", "failed", "skipped"]
 #: Characters of a summary that is sent: more than any is long, and so few that a body with them is read, escaped too.
 MAX_TEXT = 200_000
-TriggerName = Literal["threshold", "manual", "overflow"]
+TriggerName = Literal["threshold", "manual", "overflow", "carry_over"]
 
 
 class CompactIn(Body):

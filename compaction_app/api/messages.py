@@ -15,7 +15,7 @@ from compaction_app.api.authentication import user_of
 from compaction_app.api.codes import Code, Problem
 from compaction_app.api.contexts import SentContext, UsageIn
 from compaction_app.api.errors import logger, operation
-from compaction_app.api.lookup import find_message, find_session, find_tip
+from compaction_app.api.lookup import find_message, find_session, find_tip, require, require_tip
 from compaction_app.api.permissions import Action, count_against_throttle, is_allowed
 from compaction_app.api.schemas import (
     Body,
@@ -227,6 +227,32 @@ def redact_message(request: HttpRequest, message_id: Id, body: RedactIn | None =
         return is_allowed(user_of(request), copy.session, Action.REDACT)
 
     return chat.redact_message(message, replacement=given.replacement, copies=may_redact if given.copies else ())
+
+
+class CarryIn(Body):
+    model_config = example(source_id=57)
+
+    source_id: Id = Field(description="The end of the other branch, of the same session.")
+
+
+@operation(
+    router,
+    "POST",
+    "/messages/{int:message_id}/carry_over",
+    {201: MessageOut},
+    "open_run branch_gone base_changed invalid_message invalid_parent nothing_to_compact mode_off reply_under_way "
+    "throttled spend compaction_failed",
+)
+def carry_over(
+    request: HttpRequest, message_id: Id, body: CarryIn, idempotency_key: IdempotencyKey
+) -> Status[ChatMessage]:
+    """Stores below this message one that tells what another branch has below the fork: a summary of that, which a model
+    writes. What is erased there is erased in it too. Needs `append` and `compact`, and `read` on the other branch."""
+    tip = require_tip(find_message(request, message_id, Action.APPEND), "message_id")
+    source = require_tip(find_message(request, body.source_id, Action.READ), "body.source_id")
+    require(request, tip.session, Action.COMPACT)
+    count_against_throttle(request)
+    return Status(201, chat.carry_over(source, tip, idempotency_key=idempotency_key or ""))
 
 
 @operation(router, "POST", "/messages/{int:message_id}/pin", {204: None}, "invalid_message pins_too_large")

@@ -48,6 +48,7 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionRun, runs
 from compaction_app.models.database import (
     give_back_connection,
     locked,
+    now_of,
     require_no_transaction,
     send_after_commit,
 )
@@ -237,7 +238,10 @@ def _load(
     run.erasures_seen = run.session.erasures
     try:
         tip = branches.unread_message(run, run.tip_id)
-        branch = branches.load_whole_tail(tip, settings.time_zone)
+        if run.is_for_another_branch:
+            branch = branches.load_end(tip, run.messages_compacted or 0, run.base, settings.time_zone)
+        else:
+            branch = branches.load_whole_tail(tip, settings.time_zone)
     except MessageNotFound:
         return SkipReason.BRANCH_GONE
     if (branch.base.id if branch.base else None) != run.base_id:
@@ -293,6 +297,7 @@ def _plan(
         follow_up=run.previous_run_id is not None,
         limit=limit,
         until=run.cutoff_id if run.is_cut_given else None,
+        whole=run.is_for_another_branch,
     )
 
 
@@ -419,7 +424,8 @@ class Attempt:
         except Exception as error:
             # A host's code, or a cache that is away: the summary is stored.
             log_error(logger, error, run=self.run.pk, session=self.run.session_id, step="learn")
-        if self.run.status == RunStatus.SUCCEEDED and site_setting("RECALL"):
+        is_in_use = self.run.status == RunStatus.SUCCEEDED and not self.run.is_for_another_branch
+        if is_in_use and site_setting("RECALL"):
             try:
                 write_entries(self.run, self.plan.cutoff.id)
             except Exception as error:
@@ -482,7 +488,8 @@ class Attempt:
         """Whether the branch is as it was read; else the run is skipped or released."""
         run = self.run
         found = branches.session_and_history(self.tip)
-        if found is None or found[1].summary_id != (self.plan.base.id if self.plan.base else None):
+        base_id = self.plan.base.id if self.plan.base else None
+        if found is None or (found[1].summary_id != base_id and not run.is_for_another_branch):
             run.skip(SkipReason.BASE_CHANGED)
             return False
         if found[0].erasures != run.erasures_seen:
@@ -509,6 +516,9 @@ class Attempt:
             token_count=count_summary(with_ledger(draft.text, kept.ledger), self.count),
             model=draft.model[:255],
         )
+        if run.is_for_another_branch:
+            # No context of this branch has it, and erasures empty it like any other.
+            summary.retired_at, summary.retired_reason = now_of(run), Trigger.CARRY_OVER
         ChatMessage.objects.append_chain(branches.unread_message(run, plan.anchor_id), [summary], savepoint=False)
         # So that its prompt can be built again: numbers and ids, no text.
         request = {
@@ -535,7 +545,7 @@ class Attempt:
             cutoff_id=plan.cutoff.id,
             tokens_before=self.branch.history_tokens,
             tokens_after=summary.token_count + plan.staying_tokens,
-            messages_compacted=len(plan.covered),
+            messages_compacted=run.messages_compacted if run.is_for_another_branch else len(plan.covered),
             retention_before=kept.before,
             retention_after=kept.after,
             summarizer_model=draft.model[:255],
@@ -602,6 +612,7 @@ class Attempt:
             instructions=run.instructions,
             policy_line=run.policy_line,
             until=until,
+            carried=(run.messages_compacted or 0) if run.is_for_another_branch else 0,
             previous=run,
         )
         return open_run(request).run

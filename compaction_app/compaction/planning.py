@@ -32,6 +32,8 @@ logger = logging.getLogger("compaction_app.planning")
 LOOKAHEAD_TOKENS = 4_000
 #: No draft is accepted for a smaller one: the shortest summary has thirty characters.
 _SMALLEST_TARGET = 10
+#: With its wrapper, where a summary takes the place of nothing.
+_FEW_SENTENCES = 400
 
 
 def get_messages_to_summarize(
@@ -75,6 +77,11 @@ def covered_messages(
     return (*answered, *(message for message in before_cut if request is None or message.id != request.id))
 
 
+def most_tokens_of(replaced: int, settings: Settings, *, whole: bool) -> int:
+    """Tokens of the largest summary of so many; what is for another branch need not be shorter than a few sentences."""
+    return max(largest_saving_summary(replaced, settings.min_saving_ratio), _FEW_SENTENCES if whole else 0)
+
+
 def _last_user(messages: Sequence[Message], end: int) -> int | None:
     """The index of the last user message before ``end``."""
     return next((i for i in range(end - 1, -1, -1) if messages[i].starts_turn), None)
@@ -89,11 +96,13 @@ def plan_compaction(
     follow_up: bool = False,
     limit: SummarizerLimit | None = None,
     until: int | None = None,
+    whole: bool = False,
 ) -> CompactionPlan | None:
     """What the next compaction of ``branch`` covers; None: nothing can be covered, or nothing is new.
 
     ``focused``: it has instructions or a policy line. ``follow_up``: it continues a partial generation. ``limit``:
     what the summarizer takes; without it the plan is never partial. ``until``: the last message to cover, by its id.
+    ``whole``: all of the tail, for another branch.
     """
     history = branch.history_tokens
     over = history > budget.threshold
@@ -108,8 +117,11 @@ def plan_compaction(
         lookahead=Lookahead.TIP if focused else settings.lookahead,
         # It only informs: of a small summarizer's input beside the prompt's own words a quarter at most.
         lookahead_tokens=min(LOOKAHEAD_TOKENS, limit.spare(branch.base) // 4) if limit else LOOKAHEAD_TOKENS,
+        whole=whole,
     )
-    if until is None:
+    if whole:
+        cut = len(branch.tail)
+    elif until is None:
         cut = planner.choose(get_compaction_params(history, budget).tokens_for_recent, over=over)
     else:
         cut = _cut_behind(branch, until)
@@ -143,6 +155,7 @@ class _Planner:
     settings: Settings
     lookahead: Lookahead
     lookahead_tokens: int
+    whole: bool = False
 
     @cached_property
     def turn_user(self) -> list[int | None]:
@@ -171,7 +184,7 @@ class _Planner:
         inherited = self.base.turn_request if self.base else None
         if cut == 0:
             return inherited
-        if cut < len(self.tail) and self.tail[cut].starts_turn:
+        if cut == len(self.tail) or self.tail[cut].starts_turn:
             return None
         user = self.turn_user[cut - 1]
         return inherited if user is None else self.tail[user]
@@ -215,7 +228,7 @@ class _Planner:
 
     def cuts(self, end: int) -> list[int]:
         """Every cut up to ``end`` in order: before user messages and inside turns."""
-        turns = [i for i in range(1, end + 1) if self.tail[i].starts_turn]
+        turns = [i for i, message in enumerate(self.tail[: end + 1]) if i and message.starts_turn]
         return sorted({*turns, *(i for i in self.cuts_inside_turns() if i <= end)})
 
     def choose(self, tail_budget: int, *, over: bool) -> int:
@@ -271,7 +284,7 @@ class _Planner:
         return base + self.tokens(self.covered(cut))
 
     def most_tokens(self, cut: int) -> int:
-        return largest_saving_summary(self.replaced_tokens(cut), self.settings.min_saving_ratio)
+        return most_tokens_of(self.replaced_tokens(cut), self.settings, whole=self.whole)
 
     def largest_target(self, cut: int) -> int:
         """The largest target at which a draft saves enough and even the longest that is accepted is shown; below 1
@@ -292,7 +305,7 @@ class _Planner:
         candidates = [(m.depth, m.id) for m in (tail[cut - 1], *span[-1:])]
         if self.base:
             candidates.append((self.base.anchor_depth, self.base.anchor_id))
-        if open_calls_at_end(tail[:cut]):
+        if cut < len(tail) and open_calls_at_end(tail[:cut]):
             candidates.append((tail[cut].depth, tail[cut].id))
         depth, message_id = max(candidates)
         return message_id, depth

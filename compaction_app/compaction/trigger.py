@@ -76,6 +76,8 @@ class CompactionRequest:
     policy_line: str = ""
     #: The last message to cover, by its id.
     until: int | None = None
+    #: So many messages at the end of the branch are all that is covered, for another branch; 0: it is for this one.
+    carried: int = 0
     #: The summary, where a person wrote it, and who that is.
     text: str = ""
     author: Any = None
@@ -98,10 +100,22 @@ class CompactionRequest:
         """A model, or the person who writes, looks at the whole branch: so the summary is anchored at its tip."""
         return bool(self.instructions or self.policy_line or self.text)
 
+    def branch(self) -> Branch:
+        """What is planned, without content."""
+        if not self.carried:
+            return branches.load_whole_tail(self.tip, with_content=False)
+        base = self.previous.summary if self.previous else None
+        return branches.load_end(self.tip, self.carried, base, with_content=False)
+
     def plan(self, branch: Branch) -> CompactionPlan | None:
-        resolved, follow_up = self.resolved, self.previous is not None
         return plan_compaction(
-            branch, resolved.budget, resolved.settings, focused=self.focused, follow_up=follow_up, until=self.until
+            branch,
+            self.resolved.budget,
+            self.resolved.settings,
+            focused=self.focused,
+            follow_up=self.previous is not None,
+            until=self.until,
+            whole=self.carried > 0,
         )
 
 
@@ -171,7 +185,7 @@ def _decide(request: CompactionRequest) -> Decision:
 def open_under_lock(request: CompactionRequest) -> Decision:
     """Check again and open the run. The caller holds the session's lock."""
     resolved = request.resolved
-    branch = branches.load_whole_tail(request.tip, with_content=False)
+    branch = request.branch()
     tokens = branch.history_tokens
     if resolved.history and resolved.history.summary_id == (branch.base.id if branch.base else None):
         tokens = max(tokens, request.with_reasoning)
@@ -315,6 +329,7 @@ def _new_run(
         written=request.text,
         author=request.author,
         is_cut_given=request.until is not None,
+        messages_compacted=request.carried or None,
         summarizer_model=PERSON if request.text else "",
         prompt_version=prompt_version(resolved.settings.summarizer_entry.prompt),
         nonce=secrets.token_hex(8),

@@ -23,7 +23,7 @@ from compaction_app.models.database import after_commit, now_of, require_no_tran
 from compaction_app.spending import describe_overspending
 from compaction_app.summarizers.drafts import written_summary
 from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS, OVERSIZE_FACTOR
-from compaction_app.summarizers.waiting import AWAITED, BLOCKING, takes_the_arguments_of, without_waiting
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
 from compaction_app.tree.branches import check_instance, check_tip
 from compaction_app.values import SkipReason, Suppression, Trigger, TriggerName
 
@@ -50,8 +50,8 @@ def request_compaction(
     out before it returns, or when an open transaction is committed.
     """
     check_tip(tip)
-    if trigger not in list(Trigger):
-        raise InvalidMessage(f"trigger must be one of {', '.join(Trigger)}, not {trigger!r}.", field="trigger")
+    if trigger not in (known := [one for one in Trigger if one != Trigger.CARRY_OVER]):
+        raise InvalidMessage(f"trigger must be one of {', '.join(known)}, not {trigger!r}.", field="trigger")
     request = ContextRequest.of(**options)
     asked = {"instructions": instructions, "until": until, "text": text, "author": author}
     return open_and_enqueue(asked_request(tip, request, trigger=Trigger(trigger), **asked)).run
@@ -95,16 +95,22 @@ def compact(
     a worker has a run of this branch, the mode is off or a limit of ``SPENDING_LIMITS`` is reached,
     :class:`CompactionFailed` where a summary could not be made; its ``generation`` says what of it is stored.
     """
-    asked = dict(locals())
-    run = _open_or_look(asked.pop("tip"), **asked)
+    run = _open_or_look(**locals())
     return run if dry_run else without_waiting(wait_for_end(run, BLOCKING))
 
 
-@takes_the_arguments_of(compact)
-async def acompact(tip: ChatMessage, **options: Any) -> CompactionRun:
+async def acompact(
+    tip: ChatMessage,
+    *,
+    instructions: str = "",
+    until: ChatMessage | None = None,
+    text: str = "",
+    author: Any = None,
+    dry_run: bool = False,
+) -> CompactionRun:
     """:func:`compact` with the model awaited: the event loop and the database thread stay free meanwhile."""
-    run = await sync_to_async(_open_or_look)(tip, **options)
-    return run if options.get("dry_run") else await wait_for_end(run, AWAITED)
+    run = await sync_to_async(_open_or_look)(**locals())
+    return run if dry_run else await wait_for_end(run, AWAITED)
 
 
 def _open_or_look(tip: ChatMessage, *, dry_run: bool = False, **given: Any) -> CompactionRun:
@@ -157,10 +163,18 @@ def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, **give
     """Open a run for its caller to carry out; :class:`CompactionRefused` with the reason if there is none."""
     check_tip(tip)
     require_no_transaction(tip)
-    asked = asked_request(tip, request, trigger=trigger, **given)
+    return opened(asked_request(tip, request, trigger=trigger, **given))
+
+
+def opened(asked: CompactionRequest) -> CompactionRun:
+    """:func:`open_now` of a checked request."""
     decision = open_run(asked)
     if decision.open_run_id and (waiting := _waiting_run(decision.open_run_id, asked)):
         return waiting
+    return opened_by(decision)
+
+
+def opened_by(decision: Decision) -> CompactionRun:
     if decision.run is None:
         why = describe_overspending(decision.numbers) if decision.reason == Suppression.SPEND else ""
         raise CompactionRefused(
@@ -180,9 +194,13 @@ def _waiting_run(run_id: int, asked: CompactionRequest) -> CompactionRun | None:
     """
     now = now_of(asked.tip)
     waiting = CompactionRun.objects.in_database_of(asked.tip).left_behind(now).filter(pk=run_id)
+    if asked.carried:
+        waiting = waiting.filter(trigger=asked.trigger, tip=asked.tip, messages_compacted=asked.carried)
+    else:
+        waiting = waiting.exclude(trigger=Trigger.CARRY_OVER)
     if asked.instructions:
         waiting = waiting.filter(instructions=asked.instructions)
-    if asked.until or asked.text:
+    if (asked.until or asked.text) and not asked.carried:
         waiting = waiting.filter(is_cut_given=asked.until is not None, written=asked.text)
         waiting = waiting.filter(cutoff=asked.until) if asked.until else waiting
     return waiting.filter(Q(attempts__gt=0) | Q(created_at__lt=now - timedelta(seconds=_OPENER_SECONDS))).first()

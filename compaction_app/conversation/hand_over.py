@@ -46,7 +46,7 @@ def hand_over(tip: ChatMessage, *, owner: Any = None, idempotency_key: str = "")
     What is redacted or deleted in the first session is erased here too, in copies and in the summary. Searches look
     back into it as long as both have one owner. ``idempotency_key``: with the same one it returns the same session.
     """
-    if (made := _made_before(tip, owner, idempotency_key)) is None and not _is_ready(tip):
+    if (made := _made_before(tip, owner, idempotency_key)) is None and needs_summary(tip):
         _check_made(compact(tip))
     return made or _stored(tip, owner, idempotency_key)
 
@@ -55,7 +55,7 @@ def hand_over(tip: ChatMessage, *, owner: Any = None, idempotency_key: str = "")
 async def ahand_over(tip: ChatMessage, *, owner: Any = None, idempotency_key: str = "") -> ChatSession:
     """:func:`hand_over` with the model awaited, where one is asked."""
     made = await sync_to_async(_made_before)(tip, owner, idempotency_key)
-    if made is None and not await sync_to_async(_is_ready)(tip):
+    if made is None and await sync_to_async(needs_summary)(tip):
         _check_made(await acompact(tip))
     return made or await sync_to_async(_stored)(tip, owner, idempotency_key)
 
@@ -74,19 +74,21 @@ def _made_before(tip: ChatMessage, owner: Any, key: str) -> ChatSession | None:
     return known.filter(owner=tip.session.owner_id if owner is None else owner.pk).first()
 
 
-def _is_ready(tip: ChatMessage) -> bool:
-    """Whether the next prompt is made of the newest summary that applies, which alone goes along: not of an older one,
-    where that is too large by now, nor of the extract of another branch."""
+def needs_summary(tip: ChatMessage) -> bool:
+    """Whether a summary has to be made before the branch is handed over: a model is asked then.
+
+    It has where the next prompt does not begin with the newest summary that applies, which is the one that is copied.
+    There may be none, or it has become too large and the prompt has an older one, or an extract that another branch
+    shares. Raises :class:`CompactionRefused` in the mode ``off``.
+    """
     if get_settings(tip.session.settings).mode == Mode.OFF:
         raise CompactionRefused(reason=SkipReason.MODE_OFF)
     summary = find_summary_for_branch(tip)
     try:
-        return (
-            summary is not None
-            and context_at(tip, resolve_request_at(tip, ContextRequest()), uses_own=False).summary_id == summary.pk
-        )
+        shown = context_at(tip, resolve_request_at(tip, ContextRequest()), uses_own=False)
+        return summary is None or shown.summary_id != summary.pk
     except ContextOverflow:
-        return False
+        return True
 
 
 def _check_made(run: CompactionRun) -> None:

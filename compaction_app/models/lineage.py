@@ -57,7 +57,8 @@ def _stretches(session: ChatSession, last: ChatMessage) -> Iterator[Stretch]:
 
 
 def _goes_back(session: ChatSession, last: ChatMessage, messages: Any) -> bool:
-    """Whether it begins with what stands for others: a second root is a branch that continues nothing."""
+    """Whether a branch of a session that was handed over begins with its first root, the one that the hand-over made.
+    A branch below a root that was added later continues nothing."""
     roots = messages.objects.in_database_of(session).filter(session=session.pk, parent=None, sib_order=1)
     first = roots.values_list("pk", flat=True).first()
     return bool(first and fetch(sql.TIPS_AT_OR_BELOW.format(tips="%s"), [last.pk, first], session))

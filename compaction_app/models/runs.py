@@ -242,6 +242,11 @@ class CompactionRun(models.Model):
         return self.status in OPEN_RUN_STATUSES
 
     @property
+    def is_for_another_branch(self) -> bool:
+        """Whether its summary is carried over: of the last ``messages_compacted`` messages at its tip alone."""
+        return self.trigger == Trigger.CARRY_OVER
+
+    @property
     def time_limit(self) -> float:
         """That of its settings; of the defaults where these cannot be read, which fails it once it is claimed."""
         try:

@@ -239,6 +239,7 @@ WITH RECURSIVE path(id, parent_id, depth) AS (
 PATH_ROWS = PATH + f"SELECT m.* FROM path JOIN {MESSAGES} m ON m.id = path.id"
 #: The same as values, in order.
 PATH_VALUES = PATH + f"SELECT {VALUES} FROM path JOIN {MESSAGES} m ON m.id = path.id ORDER BY m.depth"
+PATH_STRUCTURE = PATH + f"SELECT {_STRUCTURE} FROM path JOIN {MESSAGES} m ON m.id = path.id ORDER BY m.depth"
 #: A page of them, from a depth upwards: those that begin within %(characters)s characters of text and JSON, and always
 #: the first. Sixteen large messages are more than a response should contain. {length}: of a row ``m``.
 PATH_PAGE = (

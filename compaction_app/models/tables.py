@@ -209,7 +209,8 @@ class ChatSession(models.Model):  # type: ignore[django-manager-missing]  # the 
         return self.is_handed_over and message.parent_message_id is None and message.sib_order == 1
 
     def number_of(self, message: ChatMessage) -> int | None:
-        """How a search quotes a message of this session; None for what stands for messages of what it continues."""
+        """The position by which a search quotes a message of this session, counted on from the one
+        that it continues. None for the messages at its beginning that stand for messages of that one."""
         is_copy = message.copy_of is not None or self.stands_for_others(message)
         return None if message.depth <= self.head and is_copy else message.depth + (self.numbered_from or 0)
 

@@ -16,10 +16,9 @@ from typing import Any
 from django.db.models import QuerySet
 
 from compaction_app.compaction.execute import prompt_of
-from compaction_app.compaction.planning import covered_messages
+from compaction_app.compaction.planning import covered_messages, most_tokens_of
 from compaction_app.conf import Settings, get_token_counter, settings_from_snapshot, site_setting
 from compaction_app.memory.ledger import Remembered
-from compaction_app.messages.transcript import largest_saving_summary
 from compaction_app.models import CompactionRun
 from compaction_app.summarizers.prompts import tighter
 from compaction_app.tree import branches
@@ -97,7 +96,7 @@ def succeeded_runs(near: QuerySet[Any]) -> QuerySet[CompactionRun]:
     return (
         CompactionRun.objects.in_database_of(near)
         .filter(generation__isnull=False)
-        .select_related("session", "summary", "base", "base__last_summarized_message", "base__pinned_message")
+        .select_related("session", "tip", "summary", "base", "base__last_summarized_message", "base__pinned_message")
         .order_by("session__created_at", "session_id", "generation")
     )
 
@@ -111,6 +110,10 @@ def _plan(run: CompactionRun, settings: Settings) -> CompactionPlan | None:
         turn_request = previous.pinned_message
         base = branches.summary_value(previous, previous.last_summarized_message, turn_request, zone)
     first_depth = base.cutoff_depth + 1 if base else 1
+    if run.is_for_another_branch and base is None:
+        if run.tip is None:
+            return None
+        first_depth = run.tip.depth - (run.messages_compacted or 0) + 1
     # Not where it is written: this may be a copy that the host has named.
     here = CompactionRun.objects.using(run._state.db)
     path = branches.load_path(summary.parent_message_id, here, first_depth, zone)
@@ -137,5 +140,5 @@ def _plan(run: CompactionRun, settings: Settings) -> CompactionPlan | None:
         anchor_depth=summary.depth - 1,
         target_tokens=run.request["target_tokens"],
         replaced_tokens=replaced,
-        most_tokens=largest_saving_summary(replaced, settings.min_saving_ratio),
+        most_tokens=most_tokens_of(replaced, settings, whole=run.is_for_another_branch),
     )

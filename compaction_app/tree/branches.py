@@ -165,6 +165,23 @@ def load_whole_tail(tip: ChatMessage, zone: str | None = None, *, with_content: 
     return _branch(tip, read_rows(statement, {"tip": tip.pk, "pruned": 1}, tip), zone)
 
 
+def load_end(
+    tip: ChatMessage, length: int, base: ChatMessage | None, zone: str | None = None, *, with_content: bool = True
+) -> Branch:
+    """The last ``length`` messages of a branch as if nothing came before them, or those after the cutoff of ``base``,
+    a summary of the first of them. What was erased of that is not known any more, so it is none then."""
+    path = ChatMessage.objects.in_database_of(tip).filter(pk=tip.pk).values_list("depth", flat=True)
+    if (depth := path.first()) is None:
+        raise MessageNotFound(f"Message {tip.pk} does not exist any more.")
+    summary = None
+    if base is not None and base.redacted_at is None and base.last_summarized_message is not None:
+        summary = summary_value(base, base.last_summarized_message, base.pinned_message, zone)
+    statement = sql.PATH_VALUES if with_content else sql.PATH_STRUCTURE
+    first = (summary.cutoff_depth if summary else depth - length) + 1
+    branch = _branch(tip, read_rows(statement, {"node": tip.pk, "min_depth": first}, tip), zone)
+    return replace(branch, base=summary, unread=0, unread_tokens=0)
+
+
 def load_verbatim(tip: ChatMessage) -> Branch:
     """Root → tip without a summary, for ``MODE = "off"``."""
     return _branch(tip, read_rows(sql.PATH_VALUES, {"node": tip.pk, "min_depth": 1}, tip))

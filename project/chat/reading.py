@@ -25,7 +25,7 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.words import WHY_IT_FAILED
-from compaction_app.values import ChatContext, Found, MeterState, Origin, Role, RunStatus
+from compaction_app.values import ChatContext, Found, MeterState, Origin, Role, RunStatus, Trigger
 from project import offline_assistant
 from project.chat import markdown, uploads
 from project.chat.shown import (
@@ -107,14 +107,15 @@ def read_state(session: ChatSession, tip: ChatMessage | None) -> State:
     except CompactionError as error:
         return State(problem=words_for(error)[0])
     measured = meter_of(context, tip)
-    run = None
+    mode, run = get_settings(session.settings).mode, None
     if measured.state in (MeterState.RUNNING, MeterState.FAILED):
         run = CompactionRun.objects.filter(pk=measured.run_id or 0).first()
     return State(
         context=context,
-        meter=Meter(measured, is_manual=get_settings(session.settings).mode == Mode.MANUAL),
+        meter=Meter(measured, is_manual=mode == Mode.MANUAL),
         generation=_generation_in_use(context, session),
         session=session,
+        is_off=mode == Mode.OFF,
         open_run=_progress(run) if run and run.is_open else "",
         failure=_why(run) if run and run.status == RunStatus.FAILED else "",
     )
@@ -280,7 +281,7 @@ def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool,
         is_cutoff=row.depth == cutoff,
         ends_gap=dropped and row.depth == first_sent,
         can_edit=row.role == Role.USER and row.redacted_at is None,
-        can_cut=ends_turn and is_final_reply and row.depth > cutoff,
+        can_cut=ends_turn and is_final_reply and row.depth > cutoff and not state.is_off,
         can_regenerate=is_final_reply and row.parent_message_id is not None,
         can_pin=row.role != Role.TOOL and not row.tool_calls and row.redacted_at is None,
         stands_for_others=state.session is not None and state.session.stands_for_others(row),
@@ -322,6 +323,7 @@ def read_generations(session: ChatSession, tip: ChatMessage | None, state: State
     runs = list(
         _runs_with_summary()
         .filter(session=session, generation__isnull=False)
+        .exclude(trigger=Trigger.CARRY_OVER)
         .order_by("-generation")[:GENERATIONS_SHOWN]
     )
     on_branch = _anchors_on_branch(tip, runs)

@@ -206,6 +206,8 @@ class State:
 
     context: ChatContext | None = None
     session: ChatSession | None = None
+    #: Nothing is summarized, not even by hand.
+    is_off: bool = False
     meter: Meter | None = None
     generation: Generation | None = None
     #: The state of the run that is open on this branch, if one is.

@@ -22,6 +22,7 @@ urlpatterns = [
     path("<uuid:session_id>/m/<int:message_id>/regenerate", views.regenerate, name="regenerate"),
     path("<uuid:session_id>/m/<int:message_id>/copy", views.copy, name="copy"),
     path("<uuid:session_id>/m/<int:message_id>/hand-over", views.hand_over, name="hand_over"),
+    path("<uuid:session_id>/m/<int:message_id>/carry-over", views.carry_over, name="carry_over"),
     path("<uuid:session_id>/m/<int:message_id>/pin", views.pin, name="pin"),
     path("<uuid:session_id>/m/<int:message_id>/cut", views.cut, name="cut"),
     path("<uuid:session_id>/m/<int:message_id>/correct/<int:summary_id>", views.correct, name="correct"),

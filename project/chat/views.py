@@ -29,6 +29,7 @@ from compaction_app import chat
 from compaction_app.compaction.leases import is_under_way
 from compaction_app.conf import Mode, get_settings
 from compaction_app.contrib.histories import exported
+from compaction_app.conversation.hand_over import needs_summary
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.spending import find_overspending
@@ -367,12 +368,34 @@ def copy(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpRe
 def hand_over(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
     """Continue in a new chat with the summary and what follows it alone."""
     tip = _message(_own_session(request, session_id), message_id)
-    # Undone meanwhile; nobody waits here for a model that writes another one.
-    if chat.find_summary(tip) is None:
-        messages.error(request, "There is no summary any more to begin a new chat with.")
+    try:
+        # Undone meanwhile, or too large by now; nobody waits here for a model that writes another one.
+        if needs_summary(tip):
+            messages.error(request, "There is no summary now that a new chat can begin with. /compact makes one.")
+            return redirect(_address(tip))
+        # Sent twice, it is one chat.
+        return _show_new(request, chat.hand_over(tip, idempotency_key=request.POST.get("key", "")[:64]))
+    except CompactionError as error:
+        messages.error(request, turns.words_for(error)[0])
         return redirect(_address(tip))
-    # Sent twice, it is one chat.
-    return _show_new(request, chat.hand_over(tip, idempotency_key=request.POST.get("key", "")[:64]))
+
+
+@posted
+@login_required
+def carry_over(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpResponse:
+    """Bring to a branch what was found on that of a variant."""
+    found = _own_session(request, session_id)
+    tip, variant = _message(found, message_id), _message(found, _whole_number(request.POST.get("source")))
+    try:
+        source = chat.newest_tip(variant)
+        # Nobody waits here for a model: who presses again has it.
+        if (run := chat.request_carry_over(source, tip)) and run.is_open:
+            messages.info(request, "The other branch is being summarized. Press again in a moment.")
+            return redirect(_address(tip))
+        tip = chat.carry_over(source, tip, idempotency_key=request.POST.get("key", "")[:64])
+    except CompactionError as error:
+        messages.error(request, turns.words_for(error)[0])
+    return redirect(_address(tip))
 
 
 def _show_new(request: HttpRequest, copied: ChatSession) -> HttpResponse:

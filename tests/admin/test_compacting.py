@@ -4,13 +4,16 @@ from itertools import pairwise
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.utils import translation
 
 from compaction_app import chat, tasks
 from compaction_app.exceptions import CompactionFailed
-from compaction_app.models import ChatSession, CompactionRun
+from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.values import RunStatus
 from tests.admin.pages import MODELS, page_of, told, url
 from tests.admin.records import compacted, conversation, run_at
+from tests.builders import grow
+from tests.small import anchored_summary, small
 from tests.some import some
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
@@ -106,6 +109,10 @@ class TestByPeople:
         assert "&lt;b&gt;Ida&lt;/b&gt; keeps the tables." in answer.text
         corrected = chat.find_summary(nodes[-1])
         assert corrected.content == "<b>Ida</b> keeps the tables."
+        with translation.override("de"):
+            assert "berichtigt" in operator.get(page_of(summary)).text
+            shown = operator.get(page_of(corrected)).text
+        assert (">Person<" in shown, ">person<" in shown) == (True, False)
         assert "Ida" not in LogEntry.objects.get().change_message
         assert operator.get(page).status_code == 404, "it is retired"
         for codename, status in (("retire_summary", 403), ("compact_chatsession", 403)):
@@ -148,7 +155,7 @@ class TestHandingOver:
         shown = eraser.get(page_of(new)).text
         assert page_of(nodes[1]) in shown, "where it continues"
         assert page_of(nodes[1]) in eraser.get(page_of(new.messages.get(kind="summary"))).text
-        # Who erases is told.
+        # The pages that ask before an erasure say which sessions it reaches.
         for before in ("chatmessage_redact", "chatmessage_delete"):
             assert "Sessions that continue it" in eraser.get(url(before, nodes[0].pk)).text
         # Not of another branch.
@@ -159,5 +166,37 @@ class TestHandingOver:
     def test_without_a_summary_nobody_waits_for_one(self, operator):
         _, tip = conversation()
         answer = operator.post(url("chatmessage_hand_over", tip.pk))
-        assert "No summary applies here yet: compact it first." in answer.text
+        assert "does not begin with a summary of this branch yet: compact it first." in answer.text
         assert ChatSession.objects.count() == 1
+
+    def test_where_the_prompt_has_an_older_summary_nobody_waits_for_a_newer_one(self, operator, settings):
+        nodes = grow(chat.start_session(), None, "u a " * 30)
+        anchored_summary(nodes[1], nodes[1], tokens=30)
+        anchored_summary(nodes[9], nodes[9], tokens=3_000)
+        settings.COMPACTION = small(CONTEXT_WINDOW=3_000)
+        answer = operator.post(url("chatmessage_hand_over", nodes[-1].pk))
+        assert "does not begin with a summary of this branch yet: compact it first." in answer.text
+        assert ChatSession.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+class TestCarryingOver:
+    def test_what_another_branch_found_is_summarized_first_and_then_a_message(self, operator, login, broker):
+        session, nodes, *_ = compacted()
+        other = grow(session, nodes[0], "a u a")
+        page = url("chatmessage_carry_over", nodes[-1].pk)
+        assert f'href="{page}"' in operator.get(page_of(nodes[-1])).text
+        assert "erased here too" in operator.get(page).text
+        told_first = told(operator.post(page, {"source": other[-1].pk}))
+        run = session.runs.get(trigger="carry_over")
+        assert (f"Run {run.pk}" in told_first, run.status) == (True, "ready")
+        tasks.compact_branch(run.pk)
+        answer = operator.post(page, {"source": other[-1].pk})
+        carried = ChatMessage.objects.get(copy_of=session.runs.get(pk=run.pk).summary_id)
+        assert (answer.headers["Location"], carried.parent_id) == (page_of(carried), nodes[-1].pk)
+        with translation.override("de"):
+            assert "Herüberholen" in operator.get(page_of(run)).text
+        refused = operator.post(page, {"source": nodes[0].pk})
+        assert "source must be on another branch" in refused.text
+        assert "no such message in this session" in operator.post(page, {"source": 2**40}).text
+        assert login("view_chatmessage").get(page).status_code == 403

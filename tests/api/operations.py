@@ -1,6 +1,12 @@
 """Every operation of the JSON API, and how it is asked for."""
 
 from compaction_app.api.permissions import Action
+from tests.builders import grow
+
+
+def _another_branch(world):
+    return {"source_id": grow(world.session, None, "u a")[-1].pk}
+
 
 #: Operation → body or what makes it, status where it is allowed, what is asked of PERMISSION.
 ROWS = {
@@ -22,6 +28,7 @@ ROWS = {
     "GET messages/{message_id}/branch": (None, 200, Action.READ),
     "GET messages/{message_id}/context": (None, 200, Action.READ),
     "GET messages/{message_id}/meter": (None, 200, Action.READ),
+    "POST messages/{message_id}/carry_over": (_another_branch, 201, Action.APPEND),
     "DELETE messages/{message_id}": (None, 204, Action.ERASE),
     "POST messages/{message_id}/pin": (None, 204, Action.PIN),
     "DELETE messages/{message_id}/pin": (None, 204, Action.PIN),
@@ -36,6 +43,8 @@ ROWS = {
     "GET sessions/{session_id}/repository": (None, 200, Action.READ),
 }
 OPERATIONS = sorted(ROWS)
+#: What else is asked, of the session.
+ALSO = {"POST messages/{message_id}/carry_over": [Action.READ, Action.COMPACT]}
 
 
 def send(ask, operation, world):

@@ -9,7 +9,7 @@ import pytest
 
 from compaction_app import chat
 from compaction_app.messages.validation import MAX_REPORTED
-from compaction_app.models import ChatMessage
+from compaction_app.models import ChatMessage, CompactionRun
 from tests.api.asking import Asker, World, problem, user
 from tests.builders import grow, words
 from tests.models.test_concurrent_writes import at_once
@@ -264,3 +264,31 @@ class TestUsage:
     )
     def test_a_providers_own_keys_come_back_as_they_were_sent(self, reply, usage):
         assert reply(usage=usage).json()["message"]["usage"] == usage
+
+
+@pytest.mark.django_db(transaction=True)
+class TestCarryOver:
+    def test_what_another_branch_found_is_a_message_here_stored_once_for_a_key(self, ask, world):
+        other = grow(world.session, world.branch[1], "u a", word="lighthouse")
+        page, body = f"messages/{world.tip.pk}/carry_over", {"source_id": other[-1].pk}
+        answers = [ask.post(page, body, headers={"Idempotency-Key": key}) for key in ("a", "a", "b")]
+        assert [answer.status_code for answer in answers] == [201] * 3
+        first, again, third = (answer.json() for answer in answers)
+        assert (first["id"] == again["id"], first["id"] == third["id"]) == (True, False)
+        assert (first["parent_id"], first["role"]) == (world.tip.pk, "user")
+        assert "lighthouse" in first["content"]
+
+    def test_a_summary_and_the_same_branch_are_refused(self, ask, world):
+        for source, status, code in (
+            (world.summary.pk, 422, "invalid_parent"),
+            (world.branch[1].pk, 422, "invalid_message"),
+            (2**40, 404, "not_found"),
+        ):
+            problem(ask.post(f"messages/{world.tip.pk}/carry_over", {"source_id": source}), status, code)
+
+    def test_of_another_session_nothing_is_read(self, ask, world, ann):
+        theirs, own = World(user("bob")), grow(chat.start_session(owner=ann), None, "u a")
+        page = f"messages/{world.tip.pk}/carry_over"
+        problem(ask.post(page, {"source_id": theirs.tip.pk}), 404, "not_found")
+        problem(ask.post(page, {"source_id": own[-1].pk}), 422, "invalid_message")
+        assert not CompactionRun.objects.filter(trigger="carry_over").exists()

@@ -35,6 +35,12 @@ def branch(db) -> list[ChatMessage]:
     return talk(chat.start_session(model="m"), turns=20)
 
 
+@pytest.mark.parametrize("name", ["compact", "acompact"])
+def test_an_unknown_argument_is_of_the_function_that_was_called(branch, name):
+    with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'nonsense'"):
+        getattr(chat, name)(branch[-1], nonsense=1)
+
+
 class TestUntil:
     def test_the_cut_is_where_they_say(self, branch):
         run = chat.compact(branch[-1], until=branch[9])

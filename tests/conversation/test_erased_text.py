@@ -501,7 +501,7 @@ def test_of_a_chain_of_copies_nothing_is_left(
     story: dict[str, Any], admin_client: Client, settings: Any, erase: str, gone: str | None
 ) -> None:
     """A copy, one of that and one of that one, each with what was made of the message there; and what the last one was
-    handed over to, which is not named."""
+    handed over to, and a copy of what was carried over, which are not named."""
     # It would be asked again for what is left.
     settings.COMPACTION |= {"POLICY": None}
     session, told = story["told"].session, [story["told"]]
@@ -516,6 +516,10 @@ def test_of_a_chain_of_copies_nothing_is_left(
     assert chat.copies_of(told[0]) == told[1:]
     new = chat.hand_over(chat.tips(copy)[-1], owner=get_user_model().objects.create_user("eve"))
     chat.compact(grow(new, chat.tips(new)[0], TURNS * 12)[-1], instructions=mark("instruction"))
+    elsewhere = chat.append_message(copy, role="user", content="Elsewhere.")
+    carried = chat.carry_over(chat.newest_tip(told[-1]), elsewhere)
+    assert MARK in carried.content
+    chat.copy_branch(carried, owner=get_user_model().objects.create_user("fay"))
     if gone:
         chat.delete_session(told.pop(0 if gone == "the first" else 1).session)
     told = list(ChatMessage.objects.select_related("session__owner").filter(pk__in=[one.pk for one in told]))

@@ -218,7 +218,7 @@ class TestErasures:
         for new in (second, third):
             assert contents(new)[1:5] == ["Who paints it?", "The keeper does.", "[redacted]", "In May."]
             assert contents(new)[5:] == ["Then in June?", "Yes."]
-            # Nobody told the summary of it.
+            # The summary was made before this message was shown to any summarizer.
             assert chat.find_summary(newest(new)).content == "An invoice and a boat."
             assert verify_session(new).problems == []
         chat.redact_message(nodes[4])

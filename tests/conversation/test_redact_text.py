@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
-from compaction_app.conversation import erase
+from compaction_app.conversation import erase, text_search
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, CompactionRun
 from compaction_app.tree.verify import verify_session
@@ -267,19 +267,20 @@ def test_a_text_of_fewer_than_four_characters_is_refused(session: ChatSession, t
 
 def test_what_is_appended_during_the_search_is_found_too(session: ChatSession, monkeypatch: Any) -> None:
     grow(session, None, "u a")
-    read = erase._Search.read_messages
+    read = text_search.TextSearch.read_messages
 
     def read_and_append(search: Any) -> None:
         read(search)
         if ChatMessage.objects.count() == 2:
             chat.append_message(session, role="user", content=TEXT)
 
-    monkeypatch.setattr(erase._Search, "read_messages", read_and_append)
+    monkeypatch.setattr(text_search.TextSearch, "read_messages", read_and_append)
     assert len(chat.redact_text(session, TEXT).messages) == 1
 
 
 def test_messages_are_read_in_batches(session: ChatSession, monkeypatch: Any) -> None:
-    monkeypatch.setattr(erase, "_READ_AT_ONCE", 5)
+    for module in (erase, text_search):
+        monkeypatch.setattr(module, "READ_AT_ONCE", 5)
     last = grow(session, None, "u a " * 6)[-1]
     quoting = chat.append_message(session, last, role="user", content=TEXT)
     with CaptureQueriesContext(connection) as queries:

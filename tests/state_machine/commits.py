@@ -19,6 +19,7 @@ from tests.state_machine.model import (
     open_calls,
     serials_in,
     serials_of,
+    told_by,
 )
 from tests.state_machine.teller import Told
 
@@ -57,7 +58,7 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
         earlier = serials_in(f"{base.content} {base.extract}") if base else set()
         quoted = serials_in(row.text) - earlier
         known = path if is_by_person else due
-        assert quoted <= {node.serial for node in known}, "it tells of what nobody was shown"
+        assert quoted <= told_by(known), "it tells of what nobody was shown"
     shown = (
         {*covered, *lookahead, *(ids if is_by_person else ())}
         | (base.shown if base else frozenset())
@@ -75,7 +76,7 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
         # Of a small summarizer's input the prompt's own words take a part.
         assert list(lookahead) == (fits[len(fits) - len(lookahead) :] if told.max_input else fits)
         assert count(row.extract) <= told.target_tokens or told.target_tokens < run.request["target_tokens"]
-    quotable = {node.serial for node in due} | (serials_in(base.extract) if base else set())
+    quotable = told_by(due) | (serials_in(base.extract) if base else set())
     assert serials_in(row.extract) <= quotable, "the extract tells of what the cutoff does not cover"
     # What is pinned stays: nothing replaces it.
     replaced = sum(tree[i].tokens for i in covered if not tree[i].pinned) + (base.tokens if base else 0)
@@ -103,6 +104,41 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
         shown=frozenset(shown),
         extract=row.extract,
         by_person=is_by_person,
+    )
+
+
+def check_carried(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | None) -> Node:
+    """The node for a summary that was made for another branch: it tells of the messages below the fork alone."""
+    assert run.tip_id is not None
+    path = tree.path(run.tip_id)
+    ids = [node.id for node in path]
+    base = tree[run.base_id] if run.base_id else None
+    fork, at = len(path) - (run.messages_compacted or 0), ids.index(row.last_summarized_message_id)
+    start = ids.index(base.cutoff) + 1 if base else fork
+    pin = row.pinned_message_id
+    let_go = [tree[base.pin]] if base and base.pin and base.pin != pin else []
+    due = let_go + [node for node in path[start : at + 1] if node.id != pin]
+    stretch = path[fork:]
+    if told:
+        assert told.covered == tuple(node.id for node in due)
+        assert told.covered_serials == serials_of(due)
+        assert set(told.lookahead) <= {node.id for node in stretch}
+    assert serials_in(f"{row.text} {row.extract}") <= told_by(stretch), "it tells of what is above the fork"
+    assert row.retired_at is not None, "it is for another branch"
+    return Node(
+        id=row.pk,
+        parent=row.parent_message_id,
+        role="user",
+        content=row.text,
+        order=max((child.order for child in tree.children(row.parent_message_id)), default=0) + 1,
+        tokens=row.token_count,
+        cutoff=row.last_summarized_message_id,
+        pin=pin,
+        base=base.id if base else None,
+        covered=tuple(node.id for node in due),
+        extract=row.extract,
+        retired=True,
+        for_another=True,
     )
 
 

@@ -11,7 +11,7 @@ from django.db import connections
 from compaction_app import chat, tasks
 from compaction_app.compaction import execute
 from compaction_app.conf import get_settings
-from compaction_app.exceptions import CompactionFailed, CompactionRefused, InvalidMessage
+from compaction_app.exceptions import CompactionFailed, CompactionRefused, InvalidMessage, MessageNotFound
 from compaction_app.messages.transcript import count_summary
 from compaction_app.models import CompactionEvent, CompactionRun
 from compaction_app.summarizers.waiting import AWAITED
@@ -20,7 +20,15 @@ from tests.state_machine import meanwhile
 from tests.state_machine.commits import saving_cuts
 from tests.state_machine.contexts import expected_context
 from tests.state_machine.invariants import CheckedWorld
-from tests.state_machine.model import Node, QuarterTokenCounter, count
+from tests.state_machine.model import (
+    TOKENS_PER_MISSING_RESULT,
+    Node,
+    QuarterTokenCounter,
+    count,
+    open_calls,
+    serials_in,
+    told_by,
+)
 from tests.state_machine.tally import seen
 from tests.state_machine.teller import FAILED, REFUSED, TRANSIENT, Answer, Told
 from tests.state_machine.world import OPEN
@@ -184,6 +192,9 @@ class CompactingWorld(CheckedWorld):
             return "too_short"
         if count(text) > 1.5 * first.target_tokens:
             return "oversize"
+        if run.trigger == "carry_over":
+            # It takes the place of nothing, so that it need not be shorter.
+            return run.error_code if run.error_code == "no_progress" else None
         base = self.tree.nodes.get(run.base_id) if run.base_id else None
         pinned = {node.id for node in self.tree.messages() if node.pinned}
         replaced = sum(tokens for i, tokens in self.teller.covered[last.key].items() if i not in pinned)
@@ -249,6 +260,44 @@ class CompactingWorld(CheckedWorld):
             assert (failed is not None) == (made[-1].status == "failed")
             assert made[-1].status != "skipped" or self.teller.calls == calls
         return run
+
+    def carry_over(self, source: Node, tip: Node, answer: Answer) -> None:
+        """Bring to a branch what another one has below the fork of both."""
+        here, there = ({one.id for one in self.tree.path(node.id)} for node in (tip, source))
+        if source.id in here or tip.id in there:
+            with pytest.raises(InvalidMessage, match="another branch"):
+                chat.carry_over(self.row(source), self.row(tip))
+            return
+        stretch, calls, others = there - here, self.teller.calls, self.open_runs()
+        made = [
+            one for one in self.tree.summaries() if one.for_another and one.cutoff == source.id and not one.redacted
+        ]
+        row = problem = None
+        with self.answering(answer):
+            try:
+                row = chat.carry_over(self.row(source), self.row(tip))
+            except (CompactionRefused, CompactionFailed, MessageNotFound) as error:
+                problem = error
+        if row is not None:
+            before = self.tree.path(tip.id)
+            told = serials_in(row.content)
+            assert told <= told_by(self.tree[i] for i in stretch), "it tells of more than the other branch"
+            order = max((child.order for child in self.tree.children(tip.id)), default=0) + 1
+            node = Node(row.pk, tip.id, "user", row.content, order, 0, copy_of=row.copy_of, carries=frozenset(told))
+            node.tokens = node.own_tokens() + len(open_calls(before)) * TOKENS_PER_MISSING_RESULT
+            self.tree.nodes[node.id] = node
+        self.check_rows()
+        seen[
+            f"carried over: {problem.reason if isinstance(problem, CompactionRefused) else type(problem).__name__}"
+        ] += 1
+        mode = get_settings(self.session.settings).mode
+        if mode == "off":
+            assert isinstance(problem, CompactionRefused)
+        elif any(set(one.covered) == stretch for one in made):
+            assert row is not None
+            assert self.teller.calls == calls, "it was made before"
+        elif row is None and answer.during is None and answer.kind == "good":
+            assert others or problem.reason == "nothing_to_compact" or problem.error_code, problem
 
     def _check_taken_over(self, pk: int | None, before: list[CompactionRun]) -> None:
         """Whoever waits carries out what waits with nobody at work on it: claimed once, or opened a while ago."""

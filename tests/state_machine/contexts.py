@@ -13,7 +13,7 @@ from compaction_app.context.pruning import collapse_blanks
 from compaction_app.messages.transcript import summary_message
 from compaction_app.messages.truncate import shorten
 from compaction_app.values import ChatContext
-from tests.state_machine.model import TOKENS_PER_MESSAGE, Node, Tree, count, groups, newest_user, serials_in
+from tests.state_machine.model import TOKENS_PER_MESSAGE, Node, Tree, count, groups, newest_user, serials_in, told_by
 from tests.state_machine.tally import seen
 
 
@@ -548,7 +548,7 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
     sent = context.to_openai()
     assert _recount(sent) <= sum(m.tokens for m in context.messages), "more is sent than was counted"
     path = tree.path(tip_id)
-    on_branch = {n.serial for n in path} | tree.told_above
+    on_branch = told_by(path) | tree.told_above
     assert serials_in(json.dumps(sent)) <= on_branch, "text of another branch, or erased text, is shown"
     check_calls(sent)
     told = {node.id for node in path if node.own and node.own in json.dumps(sent)}

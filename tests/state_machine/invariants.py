@@ -11,7 +11,7 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionEvent, Com
 from compaction_app.tree import branches
 from compaction_app.tree.verify import verify_session
 from compaction_app.values import PERSON, ChatContext, Meter
-from tests.state_machine.commits import check_commit, check_follow_up, check_line
+from tests.state_machine.commits import check_carried, check_commit, check_follow_up, check_line
 from tests.state_machine.contexts import Limits, check_context, expected_context, pins_beside
 from tests.state_machine.model import Node, serials_in
 from tests.state_machine.tally import seen
@@ -58,6 +58,10 @@ class CheckedWorld(World):
             is_told = not (row.is_extract or run.summarizer_model == PERSON)
             told = self.teller.ledger[int(KEY.findall(row.content)[0])] if is_told else None
             assert told is None or told.nonce == run.nonce
+            if run.trigger == "carry_over":
+                self.tree.nodes[row.pk] = check_carried(self.tree, row, run, told)
+                seen["summary for another branch"] += 1
+                continue
             assert row.retired_at is None
             # A correction is made at once.
             node = check_commit(self.tree, row, run, told) if run.nonce else self._corrected(row)
@@ -71,7 +75,7 @@ class CheckedWorld(World):
     def _corrected(self, row: ChatMessage) -> Node:
         """The node of a correction: it has the place of the summary before it, and all that this was told."""
         place = (row.parent_message_id, row.last_summarized_message_id)
-        places = [one for one in self.tree.summaries() if (one.parent, one.cutoff) == place]
+        places = [s for s in self.tree.summaries() if (s.parent, s.cutoff) == place and not s.for_another]
         before = places[-1]
         assert before.retired
         assert (row.extract, row.pinned_message_id) == (before.extract, before.pin)

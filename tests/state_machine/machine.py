@@ -361,6 +361,18 @@ class ConversationMachine(RuleBasedStateMachine):
     def erase_a_summary(self, i: int) -> None:
         self.world.refuse_erasure(pick(self.world.tree.summaries(), i))
 
+    @precondition(has_messages)
+    @act(i=choices.any_of, j=choices.any_of, answer=choices.answers, then=st.sampled_from(["", "", "redact", "delete"]))
+    def carry_over(self, i: int, j: int, answer: Answer, then: str) -> None:
+        """Mostly from the tip of another branch; then perhaps one of the messages goes there."""
+        tip, tree = self.tip(i), self.world.tree
+        source = pick([one for one in tree.tips() if one is not tip], j) if j % 5 else None
+        source = source or self.message(j)
+        self.world.carry_over(source, tip, answer)
+        if then and source.id in tree:
+            path = tree.path(source.id)
+            self.world.redact(pick(path, j)) if then == "redact" else self.world.delete(pick(path[-3:], j))
+
     # -- copies -----------------------------------------------------------------------------------------
 
     @precondition(has_messages)

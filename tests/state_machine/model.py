@@ -29,6 +29,11 @@ def serials_of(nodes: Iterable[Node]) -> tuple[int, ...]:
     return tuple(node.serial for node in nodes if node.serial)
 
 
+def told_by(nodes: Iterable[Node]) -> set[int]:
+    """All serials that they quote."""
+    return {serial for node in nodes for serial in (node.serial, *node.carries)}
+
+
 def serials_in(text: str) -> set[int]:
     """The serial numbers quoted in a text. Each content that was ever stored has one of its own."""
     return {int(number) for number in SERIAL.findall(text)}
@@ -56,8 +61,10 @@ class Node:
     redacted: bool = False
     #: By somebody; ``pin`` of a summary is another matter, its turn's request.
     pinned: bool = False
-    #: Of a copy the message that was copied first, whatever has become of that.
+    #: Of a copy the message that was copied first, whatever has become of that; of what was carried over its summary.
     copy_of: int | None = None
+    #: Serials that it quotes where it was carried over: of another branch.
+    carries: frozenset[int] = frozenset()
     # Of summaries only.
     cutoff: int | None = None
     pin: int | None = None
@@ -68,6 +75,8 @@ class Node:
     extract: str = ""
     retired: bool = False
     by_person: bool = False
+    #: Made to be carried over.
+    for_another: bool = False
 
     @property
     def is_summary(self) -> bool:

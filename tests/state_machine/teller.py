@@ -21,6 +21,9 @@ _PINNED = re.compile(r"<pinned>(.*?)</pinned>", re.DOTALL)
 #: What is no message of the look-ahead behind the cutoff.
 _BESIDE = re.compile(r"<(instructions|working-memory)>(.*?)</\1>", re.DOTALL)
 
+#: What was carried over from another branch, which is told but has no serial of its own.
+_CARRIED = re.compile(r"\[From Another Branch\].*?</user>", re.DOTALL)
+
 #: How a call can end, and the code that the run must then carry.
 REFUSED = {
     "empty": "empty",
@@ -107,7 +110,7 @@ class Teller:
         return self._draft(answer, request, told)
 
     def _note(self, request: SummaryRequest) -> Told:
-        before, _, after = request.user.partition(marker(request.nonce))
+        before, _, after = _CARRIED.sub("</user>", request.user).partition(marker(request.nonce))
         previous, pinned = _PREVIOUS.search(before), _PINNED.search(before)
         told = Told(
             key=len(self.ledger) + 1,

@@ -30,6 +30,7 @@ from tests.state_machine.model import (
     goes_on,
     open_calls,
     serials_in,
+    told_by,
 )
 from tests.state_machine.tally import seen
 from tests.state_machine.teller import Answer, Teller, TellingSummarizer
@@ -230,10 +231,30 @@ class World:
         return {i for one in written for i in self.tree.built_on(one.id)}
 
     def _empty(self, ids: set[int]) -> None:
+        self._erase_carried(ids)
         for summary in self.tree.summaries():
             if summary.id in ids:
                 summary.retired, summary.redacted, summary.content, summary.extract = True, True, "", ""
                 seen["emptied"] += 1
+
+    def _erase_carried(self, ids: set[int], *, deleted: set[int] | None = None) -> None:
+        """What was carried over from some summaries goes with them, here and in copies."""
+        made = {one.id for one in self.tree.summaries() if one.id in ids and one.for_another and not one.redacted}
+        gone = self.gone | {self.tree[i].serial for i in deleted or ()}
+        here = Conversation(**{name: getattr(self, name) for name in _OF_A_SESSION})
+        found = [
+            (one.id, other)
+            for other in (here, *self._others())
+            for one in other.tree.messages()
+            if one.copy_of in made and not one.redacted and one.id not in (deleted or ())
+        ]
+        for i, other in sorted(found, key=lambda pair: pair[0]):
+            with nullcontext() if other is here else self.inside(other):
+                node = self.tree[i]
+                if not node.redacted:
+                    self.gone |= (gone & node.carries) - {one.serial for one in self.tree.messages()}
+                    self._note_redaction(node, REDACTED, set())
+                    seen["erased where it was carried over"] += 1
 
     def correct(self, summary: Node) -> None:
         text = f"K0K Corrected: {self.row(summary).content[:60]}"
@@ -275,7 +296,8 @@ class World:
     def _blank(self, node: Node, replacement: str) -> None:
         own, serial = node.own_tokens(), next(iter(serials_in(replacement)), 0)
         # A copy that continues it was erased with it already.
-        self.gone |= {node.serial} - {serial}
+        self.gone |= {node.serial} - {serial, 0}
+        node.carries = frozenset()
         node.serial, node.content = serial, replacement
         node.redacted, node.pinned, node.attachments, node.reasoning, node.own = True, False, [], None, ""
         for call in node.calls:
@@ -325,11 +347,12 @@ class World:
         below = self.tree.subtree(node.id)
         told = self.told_by_people(node) - set(below)
         assert chat.delete_message(self.row(node)) == len(below)
+        self._empty(told)
+        self._erase_carried(below, deleted=below)
         self._reach(below | told, {self.tree[i].serial for i in below}, REDACTED)
         self._leave(below, node.parent)
         for i in below:
             self.gone.add(self.tree.nodes.pop(i).serial)
-        self._empty(told)
         self.erasures += 1 + bool(told)
         seen["deleted"] += len(below)
 
@@ -403,6 +426,7 @@ class World:
             chat.delete_session(ChatSession.objects.get(pk=oldest.session.pk))
             with self.inside(oldest):
                 ids = set(self.tree.nodes)
+                self._erase_carried(ids, deleted=ids)
                 self._reach(ids, {one.serial for one in self.tree.messages()}, REDACTED)
                 self._leave(ids, None)
             self.copies.remove(oldest)
@@ -455,7 +479,7 @@ class World:
             shown=frozenset(one.id for one in new.tree.path(anchor)),
             copy_of=summary.copy_of or summary.id,
         )
-        new.tree.told_above = self.tree.told_above | {one.serial for one in above}
+        new.tree.told_above = self.tree.told_above | told_by(above)
         self._check_same_prompt(self.row(tip), ChatMessage.objects.get(pk=parent.pk))
         seen["handed over"] += 1
         seen["handed over with pins"] += bool(pins)
@@ -541,6 +565,8 @@ class World:
         """Why a run can not be carried out any more."""
         if run.tip_id not in self.tree:
             return "branch_gone"
+        if run.trigger == "carry_over":
+            return "base_changed" if run.base_id and self.tree[run.base_id].redacted else None
         base = self.tree.newest(run.tip_id)
         return None if (base.id if base else None) == run.base_id else "base_changed"
 

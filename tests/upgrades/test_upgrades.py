@@ -148,6 +148,7 @@ LANDED = {
     "0005_working_memory.py": "19525b77ef3aee373264aeb6b70a46c3fc3fb041c023d5a0106c27d696053933",
     "0006_written_by_people.py": "8c9178f690ddb827d97897e732e0611a3f64ccf8d3a8c78ccaeb311940e75596",
     "0007_handed_over.py": "89d9be783a7c8ff5869271e442519ae890088a793d931f5db150ece415642a33",
+    "0008_carry_over.py": "86d09f0653c78aa4f9c33c669cabd5ebf08e96e6a56f9d514f6cf8dd8abfa6aa",
 }
 
 

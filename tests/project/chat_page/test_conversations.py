@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import ChatSession
+from compaction_app.tasks import compact_branch
 from compaction_app.values import Role
 from tests.project.chat_page.pages import grow, text_of, url
 from tests.trees import summarize
@@ -150,10 +151,27 @@ class TestContinuing:
         # Undone meanwhile.
         [summary] = new.messages.summaries()
         answer = browser.post(url("hand_over", new, chat.tips(new)[0]), follow=True)
-        assert "There is no summary any more to begin a new chat with." in text_of(answer), summary.retired_at
+        assert "There is no summary now that a new chat can begin with." in text_of(answer), summary.retired_at
+
+    @pytest.mark.django_db(transaction=True)
+    def test_what_the_other_branch_found_is_brought_here(self, browser, session):
+        nodes = chat.get_branch(grow(session, 6))
+        other = chat.append_message(session, nodes[1], role="user", content="And the lighthouse?")
+        page = text_of(browser.get(url("branch", session, nodes[-1])))
+        pattern = r'action="([^"]*carry-over)">.*?name="source" value="(\d+)".*?name="key" value="(\w+)"'
+        action, source, key = re.search(pattern, page).groups()
+        assert int(source) == other.pk
+        for _ in range(2):
+            if run := session.runs.first():
+                compact_branch(run.pk)
+            answer = browser.post(action, {"source": source, "key": key}, follow=True)
+        assert "From Another Branch" in text_of(answer)
+        carried = chat.get_branch(chat.newest_tip(nodes[-1]))[-1]
+        assert (carried.parent_id, carried.copy_of) == (nodes[-1].pk, session.runs.get().summary_id)
 
     def test_those_of_others_are_not_found(self, stranger, session):
         tip = grow(session, 2)
+        assert stranger.post(url("carry_over", session, tip), {"source": tip.pk}).status_code == 404
         assert stranger.post(url("hand_over", session, tip)).status_code == 404
         assert stranger.post(url("copy", session, tip)).status_code == 404
         assert ChatSession.objects.count() == 1

@@ -95,6 +95,9 @@ class TestByHand:
         assert (run.cutoff_id, run.is_cut_given) == (first.pk, True)
         answer = browser.post(reverse("chat:cut", args=[session.pk, first.parent_id]), {"tip": full.pk}, follow=True)
         assert "so it is no place to cut" in text_of(answer)
+        session.settings = {"MODE": "off"}
+        session.save()
+        assert "Summarize up to here" not in text_of(browser.get(url("session", session)))
 
     def test_a_person_corrects_what_the_model_reads(self, browser, session, full):
         summary = chat.compact(full).summary
