@@ -52,6 +52,7 @@ def _signs(run: re.Match[str], of_query: bool) -> Iterator[tuple[int, str]]:
         last = sign
 
 
+@lru_cache(maxsize=20_000)
 def _word(word: str) -> str:
     return stem(_PLURAL.sub("", word.translate(_SEPARATORS)))
 

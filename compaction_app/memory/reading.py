@@ -10,7 +10,7 @@ from compaction_app.memory import word_tables as known
 from compaction_app.memory.dates import resolve_dates
 from compaction_app.memory.quoting import QUOTED, SEPARATOR, harmless, split_quoted
 from compaction_app.memory.sentences import split_sentences
-from compaction_app.memory.statements import NOBODY, ROW, Speaker, Statement, demand_of, early, is_question
+from compaction_app.memory.statements import NOBODY, ROW, Speaker, Statement, demand_of, early, is_question, without_idle
 from compaction_app.memory.symbols import read_records
 from compaction_app.memory.words import count_words
 from compaction_app.messages.openai_format import attachment_line
@@ -112,7 +112,7 @@ class Reader:
         points = known.POINTER.match(text) is not None or known.PRONOUN.match(text) is not None
         turns = known.REVERSAL.search(text) or (length <= _SHORT and known.NEGATION.search(text))
         undoes = early(known.REVERSAL, text) or bool(points and turns)
-        denies = early(known.LIMIT, text) or early(known.NEGATION, known.IDLE.sub("-", text))
+        denies = early(known.LIMIT, text) or early(known.NEGATION, without_idle(text))
         is_brief = length <= _BRIEF_WORDS and 0 < size <= _BRIEF
         answers = replies and is_question(before.text)
         if turn.mine:
