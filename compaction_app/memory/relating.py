@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from compaction_app.memory.statements import Statement
 from compaction_app.memory.word_tables import LIMIT, NEGATION, REVERSAL
-from compaction_app.memory.words import stems
+from compaction_app.memory.words import stems_of
 
 #: A word is rare in so many statements, or in this share of them.
 _RARE, _RARE_SHARE = 3, 0.01
@@ -24,22 +24,22 @@ _COMMENT = re.compile(r"\((?:assistant|tool)\b")
 def relate(statements: Sequence[Statement]) -> list[Statement]:
     """Those that are told at all, with what each needs."""
     statements = _without_repeats(statements)
-    content = [stems(one.words.content) for one in statements]
-    values = [stems(one.words.values) for one in statements]
-    marks = [stems(one.words.marked) for one in statements]
-    often = Counter(word for words in content for word in words)
+    stems = [stems_of(one.words.content) for one in statements]
+    values = [stems_of(one.words.values) for one in statements]
+    marks = [stems_of(one.words.marked) for one in statements]
+    often = Counter(word for words in stems for word in words)
     rare = max(_RARE, int(len(statements) * _RARE_SHARE))
     #: One of these says more than that two statements are in one language.
-    weighty = [names | {word for word in words if often[word] == 2} for words, names in zip(content, marks, strict=True)]
+    weighty = [names | {word for word in words if often[word] == 2} for words, names in zip(stems, marks, strict=True)]
     reverses = [not one.asks and REVERSAL.search(one.text) is not None for one in statements]
     places: dict[str, list[int]] = defaultdict(list)
-    for i, words in enumerate(content):
+    for i, words in enumerate(stems):
         for word in words:
             if often[word] <= 2 * rare:
                 places[word].append(i)
     for i, older in enumerate(statements):
-        for j in sorted({j for word in content[i] for j in places.get(word, ())[-_PLACES:] if j > i}):
-            shared = content[i] & content[j]
+        for j in sorted({j for word in stems[i] for j in places.get(word, ())[-_PLACES:] if j > i}):
+            shared = stems[i] & stems[j]
             if len(shared) < 2 and shared.isdisjoint(weighty[i]):
                 continue
             newer = statements[j]
@@ -52,14 +52,14 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
             # Where more than one value differs, it is another record and no newer state of this one.
             differs = len(values[i] - values[j]) == 1 == len(values[j] - values[i])
             if both >= 2 and not newer.asks and (older.asks or _replaces(newer, older)):
-                plain, other = content[i] - values[i], content[j] - values[j]
+                plain, other = stems[i] - values[i], stems[j] - values[j]
                 is_alike = both >= _ALIKE * max(len(plain), len(other))
-                if (content[i] <= content[j] and is_alike) or (differs and plain <= other and not older.is_firm):
+                if (stems[i] <= stems[j] and is_alike) or (differs and plain <= other and not older.is_firm):
                     older.replaced_by = newer
                     break
             changes = reverses[j] or differs or (newer.size <= _BRIEF and j - i <= _NEAR)
             is_about = len(named) >= 2 or bool(names)
-            is_part = both >= 2 and content[i] <= content[j]
+            is_part = both >= 2 and stems[i] <= stems[j]
             if is_part or (changes and is_about) or (differs and twice):
                 older.needs.append(newer)
             elif not set(names).isdisjoint(twice):

@@ -123,13 +123,9 @@ def early(cues: known.Cues, text: str) -> bool:
     return match is not None and len(text[: match.start()].split()) <= 2
 
 
-def without_idle(text: str) -> str:
-    return known.IDLE.pattern.sub("-", text) if known.IDLE.search(text) else text
-
-
 def demand_of(text: str) -> int:
     """2 where it forbids or demands, 1 for a wish or a decision, 0 for neither."""
-    text = without_idle(text)
+    text = known.IDLE.sub("-", text)
     # Denied twice: "we do not deploy without a review".
     if known.FIRM.search(text) or sum(1 for _ in islice(known.NEGATION.pattern.finditer(text), 2)) == 2:
         return 2

@@ -64,10 +64,10 @@ def read_words(text: str) -> Words:
 def content_stems(text: str) -> frozenset[str]:
     """The stems of the content words alone, which a plain text tells at once."""
     is_plain = text.isascii() and not _DIGIT.search(text)
-    return stems(frozenset(_PLAIN.findall(text.lower())) - STOP if is_plain else read_words(text).content)
+    return stems_of(frozenset(_PLAIN.findall(text.lower())) - STOP if is_plain else read_words(text).content)
 
 
-@lru_cache(maxsize=20_000)  # Of few words are most texts.
+@lru_cache(maxsize=20_000)  # Most texts have the same words.
 def _read_token(token: str, is_first: bool) -> Words:
     """The words of a token that is no plain word. ``is_first``: in its sentence."""
     if UNSPACED_SIGN.match(token):
@@ -77,20 +77,20 @@ def _read_token(token: str, is_first: bool) -> Words:
     is_name = token[0].isupper() and not is_first
     is_identifier = not (token.isalpha() or _COMPOUND.fullmatch(token)) or token[1:] != token[1:].lower()
     parts = [part.lower() for part in _PART.findall(token)]
-    values = {re.sub("[.,]", "", one) if _THOUSANDS.fullmatch(one) else one for one in parts if any(map(str.isdigit, one))}
-    words = {one for one in parts if not any(map(str.isdigit, one))} - STOP | values
+    parts = [re.sub("[.,]", "", one) if _THOUSANDS.fullmatch(one) else one for one in parts]
+    values = {one for one in parts if any(map(str.isdigit, one))}
+    words = set(parts) - STOP
     marked, initial = (words, set()) if is_name or is_identifier else (set(), words if is_first else set())
     return Words(*map(frozenset, (words, marked, values, initial)))
 
 
-@lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
     """By which words are compared: a number or ``db7`` as a whole, a word by its first letters."""
     return word if word[0].isdigit() or word[-1].isdigit() else word[:STEM_LETTERS]
 
 
 @lru_cache(maxsize=5_000)
-def stems(words: frozenset[str]) -> frozenset[str]:
+def stems_of(words: frozenset[str]) -> frozenset[str]:
     return frozenset(map(stem, words))
 
 

@@ -292,9 +292,9 @@ def tells_no_fact(text: str, replaced: str) -> bool:
     if len(places) < _FEWEST_WORDS:
         return False
     words = frozenset[str]().union(*parts)
-    places = {word: places[word] for word in words & places.keys()}
+    shared = {word: places[word] for word in words & places.keys()}
     # Most summaries show it by their words, whatever the names.
-    if (facts := _facts(parts, {}, places)) and _ONE_IN * facts >= len(parts):
+    if (facts := _facts(parts, {}, shared)) and _ONE_IN * facts >= len(parts):
         return False
     own, known = _read(text), _read(replaced)
     names = _told_of(own, known, set(replaced.split()))
@@ -302,11 +302,11 @@ def tells_no_fact(text: str, replaced: str) -> bool:
     # Where each noun has a capital, it marks a name no more than a small number does.
     are_named = 3 * len(known.marked - known.values) <= len(known.content)
     is_sure = {word: len(word) > 2 and (word in known.values or are_named or not is_same_language) for word in names}
-    facts = _facts(parts, is_sure, places)
+    facts = _facts(parts, is_sure, shared)
     if facts and _ONE_IN * facts >= len(parts):
         return False
     if is_same_language:
-        is_known = len(places) >= _SHARE_KNOWN * len(words)
+        is_known = len(shared) >= _SHARE_KNOWN * len(words)
         return not is_known or len(replaced) > _FAR_LONGER * len(text)
     letters, written = [one for one in text if one.isalpha()], set(replaced)
     is_same_script = 2 * sum(one in written for one in letters) > len(letters)
