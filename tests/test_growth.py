@@ -207,7 +207,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     media: [media.media_type, lambda text: media.picture_size(f"data:image/png;base64,{text}")],
     originals: [_read, _without_compactions],
     pruning: [pruning.collapse_blanks],
-    search_words: [lambda text: list(search_words.words_in(text))],
+    search_words: [lambda text: list(search_words.words_in(text)), search_words.distinct_words],
     text_search: [text_search.folded, lambda text: list(text_search.texts_in(text))],
     titles: [lambda text: titles._begins(text, titles._uncut(text))],
     usage: [lambda text: usage._without_text({"type": text, text: 1})],
@@ -240,7 +240,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     score: [lambda text: score.Told([text])],
     sentences: [lambda text: list(sentences.split_sentences(text))],
     statements: [statements.demand_of, lambda text: statements.Statement("", _SPEAKER, text, _WORDS).is_firm],
-    words: [words.read_words],
+    words: [words.read_words, words.content_stems],
     writing: [writing.read_back, writing.work_of],
     error_details: [lambda text: error_details.safe_message(text, text), error_details.safe_code],
     drafts: [

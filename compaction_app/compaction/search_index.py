@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings as django_settings
 from django.utils.crypto import salted_hmac
 
-from compaction_app.compaction.search_words import words_in
+from compaction_app.compaction.search_words import distinct_words
 from compaction_app.messages.openai_format import strings
 from compaction_app.messages.transcript import RECALLED
 from compaction_app.models import ChatMessage, CompactionRun, SearchEntry, sql
@@ -55,7 +56,7 @@ def words_of(message: ChatMessage) -> set[str]:
     """The words by which a message is found."""
     if message.redacted_at or (message.role == Role.TOOL and RECALLED in message.content):
         return set()
-    return {word for _, word in words_in(f"{message.name}\n{searched_text(message)}")}
+    return distinct_words(f"{message.name}\n{searched_text(message)}")
 
 
 def searched_text(message: Any) -> str:
@@ -71,7 +72,16 @@ def terms_of(words: Iterable[str]) -> list[Sequence[str]]:
 
 
 def _terms(words: Iterable[str], secret: str | bytes | None = None) -> list[str]:
-    key = salted_hmac("compaction_app.search", "", secret=secret, algorithm="sha256").digest()
-    kept = sorted(words)[:_MOST_WORDS]
+    key = _key(django_settings.SECRET_KEY if secret is None else secret)
+    return [_term(word, key) for word in sorted(words)[:_MOST_WORDS]]
+
+
+@lru_cache
+def _key(secret: str | bytes) -> bytes:
+    return salted_hmac("compaction_app.search", "", secret=secret, algorithm="sha256").digest()
+
+
+@lru_cache(maxsize=5_000)
+def _term(word: str, key: bytes) -> str:
     # In letters, of which a tsquery needs no quotes.
-    return [hashlib.blake2b(word.encode(), key=key, digest_size=5).hexdigest().translate(_LETTERS) for word in kept]
+    return hashlib.blake2b(word.encode(), key=key, digest_size=5).hexdigest().translate(_LETTERS)

@@ -27,8 +27,7 @@ _PLURAL = re.compile(r"(?:(?<=[sxz])es|(?<=[cs]h)es|(?<=\w\w[^\W\ds])s)$")
 def words_in(text: str, *, of_query: bool = False) -> Iterator[tuple[int, str]]:
     """The words of a text as they are compared, each with the place where it begins."""
     # One letter may unfold to eighteen, so no list has an item for each.
-    is_plain = text.isascii()
-    folded = text.lower() if is_plain else "".join(map(_letters, text))
+    is_plain, folded = text.isascii(), _folded(text)
     place = end = 0
     for match in _WORD.finditer(folded):
         for start, word in _signs(match, of_query) if match["signs"] else [(match.start(), _word(match[0]))]:
@@ -38,6 +37,17 @@ def words_in(text: str, *, of_query: bool = False) -> Iterator[tuple[int, str]]:
                 while end + (width := len(_letters(text[place]))) <= start:
                     place, end = place + 1, end + width
             yield place, word
+
+
+def distinct_words(text: str) -> set[str]:
+    """The words of a text; each run of letters is read once."""
+    runs = {run[0]: run for run in _WORD.finditer(_folded(text))}.values()
+    signs = {word for run in runs if run["signs"] for _, word in _signs(run, of_query=False)}
+    return signs | {_word(run[0]) for run in runs if not run["signs"]}
+
+
+def _folded(text: str) -> str:
+    return text.lower() if text.isascii() else "".join(map(_letters, text))
 
 
 def _signs(run: re.Match[str], of_query: bool) -> Iterator[tuple[int, str]]:
@@ -53,7 +63,8 @@ def _signs(run: re.Match[str], of_query: bool) -> Iterator[tuple[int, str]]:
 
 
 def _word(word: str) -> str:
-    return stem(_PLURAL.sub("", word.translate(_SEPARATORS)))
+    word = word if word.isalnum() else word.translate(_SEPARATORS)
+    return stem(_PLURAL.sub("", word) if word.endswith("s") else word)
 
 
 def words_of_query(text: str) -> set[str]:

@@ -6,6 +6,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from compaction_app.memory.statements import NOBODY, Statement
@@ -95,6 +96,8 @@ def choose(
     heapq.heapify(heap)
     while heap:
         _, place, priced = heapq.heappop(heap)
+        if used + worth[-place].cost > room:
+            continue
         group = together(-place)
         if group and heap and priced < _PRICED and (now := -gain(group)) > heap[0][0] + 1e-6:
             heapq.heappush(heap, (now, place, priced + 1))
@@ -105,6 +108,11 @@ def choose(
             for k in group:
                 faded.update((word, AGAIN * faded.get(word, 1.0)) for word, _ in worth[k].words)
     return groups
+
+
+@lru_cache(maxsize=5_000)
+def _worth_of_words(words: frozenset[str], marked: frozenset[str]) -> tuple[tuple[str, float], ...]:
+    return tuple({stem(word): MARKED if word in marked else 1.0 for word in sorted(words)}.items())
 
 
 def _group(worth: Sequence[_Worth], i: int, taken: set[int], room: int, mentions: int) -> list[int]:
@@ -125,12 +133,12 @@ def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: froz
     for one, cost in zip(statements, costs, strict=True):
         # "Keep it up!" cheers somebody on.
         is_rule = (one.is_rule or (one.speaker.role == NOBODY and one.demand > 0)) and "!" not in one.text
-        words = {stem(word): MARKED if word in one.words.marked else 1.0 for word in sorted(one.words.content - labels)}
+        words = _worth_of_words(one.words.content - labels, one.words.marked)
         factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
         if FIRST_PERSON.search(one.text):
             factor *= _OWN_AMONG_PEOPLE if one.speaker.name and one.speaker.role != Role.TOOL else _OWN
-        factor *= _FOCUS if focus and not focus.isdisjoint(words) else 1.0
+        factor *= _FOCUS if focus and not focus.isdisjoint(dict(words)) else 1.0
         bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight
         ties = [[place[id(other)] for other in others if id(other) in place] for others in (one.needs, one.mentions)]
-        found.append(_Worth(cost, factor, bonus * (is_rule and not one.is_told), tuple(words.items()), *ties))
+        found.append(_Worth(cost, factor, bonus * (is_rule and not one.is_told), words, *ties))
     return found

@@ -55,11 +55,12 @@ class Reader:
         self.statements = list(statements)
         #: The message before; what only says that it was heard may stand between.
         self._before = _MessageRead(-1, last.speaker, mine=[last]) if last else None
-        self._names = {part.lower() for one in statements for part in one.speaker.name.split()}
+        #: The words of those who only say that they heard, and their names.
+        self._heard = known.ACKNOWLEDGEMENT | {part.lower() for one in statements for part in one.speaker.name.split()}
 
     def read_messages(self, messages: Sequence[Message]) -> None:
         names = calls_and_results(messages).names
-        self._names.update(part.lower() for one in messages if one.role != Role.TOOL for part in one.name.split())
+        self._heard |= {part.lower() for one in messages if one.role != Role.TOOL for part in one.name.split()}
         for number, message in enumerate(messages):
             speaker = speaker_of(message.role, names[number] if message.role == Role.TOOL else message.name)
             self._read(_MessageRead(number, speaker, list(_sentences_of(message, speaker))))
@@ -68,7 +69,7 @@ class Reader:
         said = self._before.mine[-1].text if self._before and self._before.speaker != turn.speaker else ""
         has_told = False
         for one in turn.sentences:
-            is_heard = self._acknowledges(one.text)
+            is_heard = self._acknowledges(one)
             has_told = has_told or not is_heard
             if is_heard and (turn.mine or not is_question(said)):
                 turn.has_heard = True
@@ -86,7 +87,7 @@ class Reader:
         """A statement of its own; ``full`` is what it changes where that takes no more."""
         if full is not None:
             full.needs.append(one)
-        if known.PRONOUN.match(one.text) is None:
+        if known.PRONOUN.pattern.match(one.text) is None:
             turn.subject = one
         elif turn.subject is not None:
             one.needs.append(turn.subject)
@@ -109,7 +110,7 @@ class Reader:
             return before if is_about or (turn.mine and before.asks) else None
         if length > _LONG:
             return None
-        points = known.POINTER.match(text) is not None or known.PRONOUN.match(text) is not None
+        points = known.POINTER.pattern.match(text) is not None or known.PRONOUN.pattern.match(text) is not None
         turns = known.REVERSAL.search(text) or (length <= _SHORT and known.NEGATION.search(text))
         undoes = early(known.REVERSAL, text) or bool(points and turns)
         denies = early(known.LIMIT, text) or early(known.NEGATION, known.IDLE.sub("-", text))
@@ -132,10 +133,13 @@ class Reader:
             return None
         return before if belongs else None
 
-    def _acknowledges(self, text: str) -> bool:
+    def _acknowledges(self, one: Statement) -> bool:
         """Whether it says no more than that something was heard: "Noted, thank you."."""
+        text = one.text
+        if text.isascii() and not one.words.content <= self._heard:
+            return False
         words = (match[0].lower() for match in _WORD.finditer(text))
-        return all(word in known.ACKNOWLEDGEMENT or word in self._names for word in words) and not (
+        return all(word in self._heard for word in words) and not (
             any(map(str.isdigit, text)) or text.endswith(("?", "？")) or _limits(text)
         )
 

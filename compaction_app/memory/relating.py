@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from compaction_app.memory.statements import Statement
 from compaction_app.memory.word_tables import LIMIT, NEGATION, REVERSAL
-from compaction_app.memory.words import stem
+from compaction_app.memory.words import stems_of
 
 #: A word is rare in so many statements, or in this share of them.
 _RARE, _RARE_SHARE = 3, 0.01
@@ -24,9 +24,9 @@ _COMMENT = re.compile(r"\((?:assistant|tool)\b")
 def relate(statements: Sequence[Statement]) -> list[Statement]:
     """Those that are told at all, with what each needs."""
     statements = _without_repeats(statements)
-    stems = [frozenset(map(stem, one.words.content)) for one in statements]
-    values = [frozenset(map(stem, one.words.values)) for one in statements]
-    marks = [frozenset(map(stem, one.words.marked)) for one in statements]
+    stems = [stems_of(one.words.content) for one in statements]
+    values = [stems_of(one.words.values) for one in statements]
+    marks = [stems_of(one.words.marked) for one in statements]
     often = Counter(word for words in stems for word in words)
     rare = max(_RARE, int(len(statements) * _RARE_SHARE))
     #: One of these says more than that two statements are in one language.

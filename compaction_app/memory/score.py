@@ -10,7 +10,7 @@ from compaction_app.memory.quoting import SEPARATOR, as_seen
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.memory.statements import Statement
 from compaction_app.memory.word_tables import NEGATION
-from compaction_app.memory.words import read_words, stem
+from compaction_app.memory.words import content_stems, stem, stems_of
 
 #: A sentence that has so many of a statement's words, and denies where it does, tells it in other words.
 _PARAPHRASED = 0.75
@@ -24,7 +24,7 @@ class Told:
     def __init__(self, texts: Iterable[str]) -> None:
         sentences = (sentence for text in texts for sentence, _ in split_sentences(text))
         parts = [as_seen(part) for sentence in sentences for part in sentence.split(SEPARATOR)]
-        self._sentences = [frozenset(map(stem, read_words(part).content)) for part in parts]
+        self._sentences = [content_stems(part) for part in parts]
         self._denies = [NEGATION.search(part) is not None for part in parts]
         #: How many sentences have each stem.
         self.stems = Counter(word for words in self._sentences for word in words)
@@ -37,7 +37,7 @@ class Told:
         """Whether a sentence tells the statement, if in other words; where something was joined, half of it as well,
         there or in the sentences beside it."""
         words, values, joined = (
-            set(map(stem, found)) for found in (statement.words.content, statement.words.values, statement.joined)
+            stems_of(found) for found in (statement.words.content, statement.words.values, statement.joined)
         )
         needed = math.ceil(_PARAPHRASED * len(words))
         denies, width = NEGATION.search(statement.text) is not None, 1 if joined else 0

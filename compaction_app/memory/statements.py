@@ -71,7 +71,8 @@ class Statement:
 
     def __post_init__(self) -> None:
         # Pairs of signs overlap: about two of them are one word.
-        unspaced = sum(UNSPACED_SIGN.match(word) is not None for word in self.words.content)
+        is_spaced = self.text.isascii()
+        unspaced = 0 if is_spaced else sum(UNSPACED_SIGN.match(word) is not None for word in self.words.content)
         self.size = len(self.words.content) - unspaced // 2
 
     @classmethod
@@ -116,9 +117,9 @@ def is_question(text: str) -> bool:
     return text.rstrip(')”"').endswith(("?", "？", "؟"))
 
 
-def early(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether the pattern occurs within the first three words."""
-    match = pattern.search(text, 0, _OPENING)
+def early(cues: known.Cues, text: str) -> bool:
+    """Whether one of them occurs within the first three words."""
+    match = cues.search(text[:_OPENING])
     return match is not None and len(text[: match.start()].split()) <= 2
 
 
@@ -126,6 +127,6 @@ def demand_of(text: str) -> int:
     """2 where it forbids or demands, 1 for a wish or a decision, 0 for neither."""
     text = known.IDLE.sub("-", text)
     # Denied twice: "we do not deploy without a review".
-    if known.FIRM.search(text) or sum(1 for _ in islice(known.NEGATION.finditer(text), 2)) == 2:
+    if known.FIRM.search(text) or sum(1 for _ in islice(known.NEGATION.pattern.finditer(text), 2)) == 2:
         return 2
     return 1 if known.RULE.search(text) else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -62,11 +63,12 @@ def is_bare(symbol: str) -> bool:
     return _BARE.fullmatch(symbol) is not None
 
 
-def parts_of(symbol: str) -> Iterator[str]:
+@lru_cache(maxsize=5_000)
+def parts_of(symbol: str) -> tuple[str, ...]:
     """All that it has between word edges: ``src``, ``src/app`` and ``app.ts`` of ``src/app.ts``."""
     begins = [0, *(match.end() for match in _EDGE.finditer(symbol))]
     ends = [*(match.start() for match in _EDGE.finditer(symbol)), len(symbol)]
-    yield from (symbol[begin:end] for begin in begins for end in ends if end - begin >= _SHORTEST)
+    return tuple(symbol[begin:end] for begin in begins for end in ends if end - begin >= _SHORTEST)
 
 
 def read_records(text: str) -> list[str] | None:

@@ -6,20 +6,73 @@ In a table ``*`` ends a stem and ``_`` stands for a space. Scripts without space
 from __future__ import annotations
 
 import re
-from itertools import groupby
-from operator import itemgetter
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import lru_cache, reduce
+from itertools import count, groupby
+from operator import itemgetter, or_
+from types import MappingProxyType
+
+#: From Thai on, scripts have no spaces.
+_UNSPACED = "\u0e00"
 
 
-def compiled(listed: str, *patterns: str) -> re.Pattern[str]:
-    """Whole words of a list, signs wherever they stand, and patterns."""
+class Cues:
+    """A pattern that is tried only where the text has a word without which nothing matches it."""
+
+    def __init__(self, pattern: str, words: Iterable[str]) -> None:
+        """``words``: each match has one of them, as in a table, and whole."""
+        self.pattern, self._bit = re.compile(pattern, re.IGNORECASE), next(_BITS)
+        for one in words:
+            # Of several words the longest, which fewer texts have.
+            word = max(reversed(re.findall(r"[^\W_]+\*?", one)), key=len, default=one)
+            table = _SIGNS if one >= _UNSPACED else _STEMS if word[1:].endswith("*") else _WORDS
+            table[_folded(word[:1] + word[1:].rstrip("*"))] |= self._bit
+
+    def search(self, text: str) -> re.Match[str] | None:
+        return self.pattern.search(text) if _cues_in(text) & self._bit else None
+
+    def sub(self, by: str, text: str) -> str:
+        return self.pattern.sub(by, text) if _cues_in(text) & self._bit else text
+
+
+#: The bits of those that may match where a text has this word, a longer one, or this sign.
+_WORDS, _STEMS, _SIGNS = defaultdict[str, int](int), defaultdict[str, int](int), defaultdict[str, int](int)
+_BITS = (1 << number for number in count())
+#: A word, and an asterisk where a text begins.
+_RUN = re.compile(r"\w+|^\*")
+
+
+@lru_cache(maxsize=5_000)
+def _cues_in(text: str) -> int:
+    bits = 0
+    for word in _RUN.findall(text):
+        bits |= _cues_of(word)
+    return bits
+
+
+@lru_cache(maxsize=20_000)
+def _cues_of(word: str) -> int:
+    word = _folded(word)
+    found = [bit for begin, bit in _STEMS.items() if word.startswith(begin)]
+    found += [] if word.isascii() else [bit for sign, bit in _SIGNS.items() if sign in word]
+    return reduce(or_, found, _WORDS.get(word, 0))
+
+
+def _folded(word: str) -> str:
+    """Equal for all that a pattern which ignores case takes for equal."""
+    return word.casefold().replace("ı", "i").replace("\u0307", "")
+
+
+def compiled(listed: str, patterns: Mapping[str, str] = MappingProxyType({})) -> Cues:
+    """Whole words of a list, signs wherever they stand, and patterns, each by the words of which a match has one."""
     told = [re.escape(one).replace(r"\*", r"\w*").replace("_", r"\s").replace("'", "['’]") for one in listed.split()]
-    # From Thai on, scripts have no spaces.
-    signs = [one for one in told if one >= "\u0e00"]
+    signs = [one for one in told if one >= _UNSPACED]
     # By their first letters: of a long list each word would be tried at each place.
     words = groupby(sorted({*told} - {*signs}), itemgetter(0))
     branches = "|".join(f"{first}(?:{'|'.join(one[1:] for one in same)})" for first, same in words)
     spaced = [rf"\b(?:{branches})(?!\w)"] if branches else []
-    return re.compile("|".join([*spaced, *signs, *patterns]), re.IGNORECASE)
+    return Cues("|".join([*spaced, *signs, *patterns.values()]), " ".join([listed, *patterns]).split())
 
 
 #: Denies or limits.
@@ -28,7 +81,7 @@ NEGATION = compiled(
     niemals außer bevor nee niet geen nooit non ne pas jamais sans aucun* sauf ni nunca sin ningún* excepto senza
     mai não sem nenhum* нет не никогда без кроме bez není inte ikke aldrig ei değil لا لم لن ليس نه नहीं मत 不 没
     沒 别 勿 無 无 未 ない ません なし 아니 않 없 못 ไม่ อย่า""",
-    r"\b[a-z]+n['’]t\b",
+    {"t": r"\b[a-z]+n['’]t\b"},
 )
 #: Takes something back or replaces it.
 REVERSAL = compiled(
@@ -40,7 +93,7 @@ REVERSAL = compiled(
     toch_niet annul* plutôt finalement faux reporté* cancelad* equivocad* mejor_no en_vez annullat* sbagliat*
     errad* отмен* ошиб* неверно вместо перенес* 取消 改成 改到 改为 错了 錯了 作废 不对 等等 キャンセル 間違 中止
     退了 取り消 待って 취소 잘못""",
-    r"^\*(?=\w)",
+    {"*": r"^\*(?=\w)"},
 )
 #: A standing rule, wish or decision, where a person says so.
 RULE = compiled(
@@ -49,8 +102,12 @@ RULE = compiled(
     go_for it_is_then let's we'll from_now_on in_the_end should shall needs want insist adore* lean leaning dislike*
     suits ought_to lieber sollte* soll sollen entschieden vereinbart préfèr* décidé prefier* decidi* preferisc* deciso
     prefiro voorkeur besloten предпочита* решил* 决定 更喜欢 总是 希望 いつも てください 決め 항상 주세요""",
-    r"(?:^|[;:] |, so )(?:please,? )?(?:be|use|keep|report|ask|avoid|make sure|leave|write|give|send|call|check|speak|"
-    r"reply|answer|each|every|all|any\w*) \w",
+    {
+        "be use keep report ask avoid make leave write give send call check speak reply answer each every all any*": (
+            r"(?:^|[;:] |, so )(?:please,? )?(?:be|use|keep|report|ask|avoid|make sure|leave|write|give|send|call|"
+            r"check|speak|reply|answer|each|every|all|any\w*) \w"
+        )
+    },
 )
 #: Of these, those that forbid or demand: they come before everything else.
 FIRM = compiled(
@@ -61,20 +118,29 @@ FIRM = compiled(
     verboten spätestens höchstens mindestens immer jamais interdit* il_faut doit doivent toujours nunca prohibid*
     debe* hay_que siempre mai deve* vietat* sempre nooit moet verboden нельзя никогда должен запрещ* всегда 必须 必須
     绝对 不能 禁止 不许 不要 不得 必ず 決して てはいけ 반드시 절대 안_돼 마세요""",
-    # Not of what was or is: "he always came".
-    r"(?<!have )(?<!has )(?<!had )(?<!['’]ve )\b(?:never|always)\b(?! (?:been|mind|said|had|was|were|is|are|\w+ed)\b)",
-    # What begins a sentence or a part of one: "…, so nobody opens it", "no visitors before noon".
-    r"(?:^|[,;:.!–—] |\b(?:please|and|but|so) )(?:do not|don['’]t|nobody|no one|nothing|only|no \w+ \w+)\b"
-    r"(?! (?:else|knows?|knew|said|saw|went|came|got|took|did|had|was|were|\w+ed)\b)",
-    r"(?:\b(?:no|not|never|nobody|nothing)|n['’]t) .{1,40}\b(?:before|until|till|unless|without)\b",
-    r"(?<!\bi )(?<!\bhe )(?<!\bshe )(?<!\bit )(?<!\bthey )\b(?:can['’]?t|cannot)\b",
+    {
+        # Not of what was or is: "he always came".
+        "never always": (
+            r"(?<!have )(?<!has )(?<!had )(?<!['’]ve )\b(?:never|always)\b"
+            r"(?! (?:been|mind|said|had|was|were|is|are|\w+ed)\b)"
+        ),
+        # What begins a sentence or a part of one: "…, so nobody opens it", "no visitors before noon".
+        "do don nobody no nothing only": (
+            r"(?:^|[,;:.!–—] |\b(?:please|and|but|so) )(?:do not|don['’]t|nobody|no one|nothing|only|no \w+ \w+)\b"
+            r"(?! (?:else|knows?|knew|said|saw|went|came|got|took|did|had|was|were|\w+ed)\b)"
+        ),
+        "before until till unless without": (
+            r"(?:\b(?:no|not|never|nobody|nothing)|n['’]t) .{1,40}\b(?:before|until|till|unless|without)\b"
+        ),
+        "can cant cannot": (r"(?<!\bi )(?<!\bhe )(?<!\bshe )(?<!\bit )(?<!\bthey )\b(?:can['’]?t|cannot)\b"),
+    },
 )
 #: What only looks like a rule: idioms, and comments of a model or a tool.
-IDLE = re.compile(
+IDLE = Cues(
     r"\((?:assistant|tool|summary)\b[^()]*\)|\b(?:you )?must (?:have|feel|say|admit|be)\b"
     r"|\b(?:can['’]?t|don['’]t|do not|never) (?:wait|believe|imagine|complain|say|help|tell|remember|worry|mention|"
     r"know|think|mind|have to|need to)\b",
-    re.IGNORECASE,
+    "assistant tool summary must can cant don do never".split(),
 )
 #: Limits what it stands beside or, at its beginning, the sentence before; above a list: its items hold together.
 LIMIT = compiled(
@@ -95,7 +161,7 @@ POINTER = compiled(
 FIRST_PERSON = compiled(
     """i my me we us our ich mein* wir unser* ik mijn wij onze je mon mes ma nous notre nos yo mi mis nuestr* eu meu
     minha nós io mio mia noi nostro я мой моя мы наш* 我 私 僕 나는 우리 저는""",
-    r"\b(?:i|we)['’](?:m|ve|d|ll|re)\b|\bj['’]",
+    {"i we j": r"\b(?:i|we)['’](?:m|ve|d|ll|re)\b|\bj['’]"},
 )
 #: That a tool's work did not end well.
 FAILURE = compiled(

@@ -21,8 +21,10 @@ UNSPACED_SIGN = re.compile(f"[{UNSPACED}]")
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0dff"
 _LETTERS = rf"[^\W_{UNSPACED}]++(?:[{_MARKS}]++[^\W_{UNSPACED}]*+)*+"
 _NUMBER = r"\d+(?:[.,:/-]\d+)*(?![^\W_])"
-_TOKEN = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}(?:[-_./:@#$'’]{_LETTERS})*")
+#: And the sign behind it, where a sentence or a part of one ends.
+_TOKEN = re.compile(rf"([{UNSPACED}]+|{_NUMBER}|{_LETTERS}(?:[-_./:@#$'’]{_LETTERS})*)([.!?:;]?)")
 _PART = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}")
+_PLAIN, _DIGIT = re.compile("[a-z]+"), re.compile(r"\d")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 #: Letters of a stem: longer words that begin the same are taken for one.
@@ -41,37 +43,45 @@ class Words(NamedTuple):
     initial: frozenset[str]
 
 
+_NO_WORDS = Words(*4 * [frozenset[str]()])
+
+
 @lru_cache(maxsize=5_000)  # A statement is told in many generations, and read in each.
 def read_words(text: str) -> Words:
-    content, marked, values, initial = set[str](), set[str](), set[str](), set[str]()
+    content, (_, marked, values, initial), is_first = set[str](), _NO_WORDS, True
     # In "yesterday (2024-05-07)" nobody said the number, so it makes no sentence worth more.
-    text = RESOLVED.sub("", text)
-    is_first = True
-    for match in _TOKEN.finditer(text):
-        token = match[0]
+    for token, ends in _TOKEN.findall(RESOLVED.sub("", text)):
         if token.islower() and token.isalpha():
-            if token not in STOP:
-                content.add(token)
-        elif UNSPACED_SIGN.match(token):
-            content.update(token[i : i + 2] for i in range(max(1, len(token) - 1)))
+            content.add(token)
         else:
-            # A capital at the beginning of a sentence marks nothing.
-            is_name = token[0].isupper() and not is_first
-            is_identifier = not (token.isalpha() or _COMPOUND.fullmatch(token)) or token[1:] != token[1:].lower()
-            for part in _PART.findall(token):
-                word = part.lower()
-                if any(map(str.isdigit, word)):
-                    word = re.sub("[.,]", "", word) if _THOUSANDS.fullmatch(word) else word
-                    values.add(word)
-                elif word in STOP:
-                    continue
-                content.add(word)
-                if is_name or is_identifier:
-                    marked.add(word)
-                elif is_first:
-                    initial.add(word)
-        is_first = text[match.end() : match.end() + 1] in {".", "!", "?", ":", ";"}
-    return Words(frozenset(content), frozenset(marked), frozenset(values), frozenset(initial))
+            more = _read_token(token, is_first)
+            content |= more.content
+            marked, values, initial = marked | more.marked, values | more.values, initial | more.initial
+        is_first = bool(ends)
+    return Words(frozenset(content - STOP), marked, values, initial)
+
+
+def content_stems(text: str) -> frozenset[str]:
+    """The stems of the content words alone, which a plain text tells at once."""
+    is_plain = text.isascii() and not _DIGIT.search(text)
+    return stems_of(frozenset(_PLAIN.findall(text.lower())) - STOP if is_plain else read_words(text).content)
+
+
+@lru_cache(maxsize=20_000)  # Most texts have the same words.
+def _read_token(token: str, is_first: bool) -> Words:
+    """The words of a token that is no plain word. ``is_first``: in its sentence."""
+    if UNSPACED_SIGN.match(token):
+        pairs = frozenset(token[i : i + 2] for i in range(max(1, len(token) - 1)))
+        return Words(pairs, *_NO_WORDS[1:])
+    # A capital at the beginning of a sentence marks nothing.
+    is_name = token[0].isupper() and not is_first
+    is_identifier = not (token.isalpha() or _COMPOUND.fullmatch(token)) or token[1:] != token[1:].lower()
+    parts = [part.lower() for part in _PART.findall(token)]
+    parts = [re.sub("[.,]", "", one) if _THOUSANDS.fullmatch(one) else one for one in parts]
+    values = {one for one in parts if any(map(str.isdigit, one))}
+    words = set(parts) - STOP
+    marked, initial = (words, set()) if is_name or is_identifier else (set(), words if is_first else set())
+    return Words(*map(frozenset, (words, marked, values, initial)))
 
 
 def stem(word: str) -> str:
@@ -79,6 +89,12 @@ def stem(word: str) -> str:
     return word if word[0].isdigit() or word[-1].isdigit() else word[:STEM_LETTERS]
 
 
+@lru_cache(maxsize=5_000)
+def stems_of(words: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(stem, words))
+
+
 def count_words(text: str) -> int:
     """Words with their small ones; in a script without spaces about two signs are one."""
-    return len(text) // 2 if UNSPACED_SIGN.search(text) else text.count(" ") + 1
+    is_spaced = text.isascii() or not UNSPACED_SIGN.search(text)
+    return text.count(" ") + 1 if is_spaced else len(text) // 2

@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import Any
 
 from compaction_app.exceptions import InvalidMessage
-from compaction_app.memory.words import UNSPACED_SIGN, Words, read_words, stem
+from compaction_app.memory.words import UNSPACED_SIGN, Words, content_stems, read_words, stem
 from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, without_code
 from compaction_app.messages.validation import check_text, is_storable, visible
 from compaction_app.summarizers.prompts import END_OF_MATERIAL, LEDGER_NAME, OVERSIZE_FACTOR, OWN_WORDS
@@ -291,18 +291,22 @@ def tells_no_fact(text: str, replaced: str) -> bool:
             places[word].append(place)
     if len(places) < _FEWEST_WORDS:
         return False
+    words = frozenset[str]().union(*parts)
+    shared = {word: places[word] for word in words & places.keys()}
+    # Most summaries show it by their words, whatever the names.
+    if (facts := _facts(parts, {}, shared)) and _ONE_IN * facts >= len(parts):
+        return False
     own, known = _read(text), _read(replaced)
     names = _told_of(own, known, set(replaced.split()))
     is_same_language = len(_frequent(text).keys() & dict(_frequent(replaced).most_common(_FREQUENT))) > 1
     # Where each noun has a capital, it marks a name no more than a small number does.
     are_named = 3 * len(known.marked - known.values) <= len(known.content)
     is_sure = {word: len(word) > 2 and (word in known.values or are_named or not is_same_language) for word in names}
-    words = frozenset[str]().union(*parts)
-    facts = _facts(parts, is_sure, {word: places[word] for word in words & places.keys()})
+    facts = _facts(parts, is_sure, shared)
     if facts and _ONE_IN * facts >= len(parts):
         return False
     if is_same_language:
-        is_known = len(words & places.keys()) >= _SHARE_KNOWN * len(words)
+        is_known = len(shared) >= _SHARE_KNOWN * len(words)
         return not is_known or len(replaced) > _FAR_LONGER * len(text)
     letters, written = [one for one in text if one.isalpha()], set(replaced)
     is_same_script = 2 * sum(one in written for one in letters) > len(letters)
@@ -313,7 +317,7 @@ def tells_no_fact(text: str, replaced: str) -> bool:
 def _parts(text: str) -> list[frozenset[str]]:
     """The words of each different part of a text, of a number also the groups of its digits."""
     parts = dict.fromkeys(_PART.findall(text))
-    read = (frozenset([*map(stem, read_words(part).content), *_DIGITS.findall(part)]) for part in parts)
+    read = (content_stems(part).union(_DIGITS.findall(part)) for part in parts)
     return [words for words in read if words]
 
 
@@ -338,8 +342,11 @@ def _is_told(words: frozenset[str], places: dict[str, list[int]], names: Collect
 
 def _frequent(text: str) -> Counter[str]:
     """How often each word is written, or each sign of a script without spaces."""
-    words = _WORD.findall(text.casefold())
-    return Counter(one for word in words for one in (word if UNSPACED_SIGN.match(word) else [word]))
+    often = Counter[str]()
+    for word, number in Counter(_WORD.findall(text.casefold())).items():
+        for one in word if UNSPACED_SIGN.match(word) else [word]:
+            often[one] += number
+    return often
 
 
 def repeats_instructions(text: str, material: str) -> bool:
