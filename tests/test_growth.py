@@ -542,7 +542,7 @@ def _known_again(given: Sequence[dict[str, Any]]) -> None:
         assert one.digest("")
     body = {"model": "m", "messages": given, "stop": [str(one["content"]) for one in given]}
     asked.read_params(chat_completions.ChatCompletions(body), ["stop"], ())
-    commands.without_commands(given)
+    commands.without_commands(asked.read_messages(given))
     items = [{"type": "function_call_output", "call_id": "c", "output": "7"}, *_items(given), *_items(given)]
     responses.Responses({"model": "m", "input": items}).messages(lambda ids: {})
 
@@ -673,11 +673,12 @@ NOT_FROM_OUTSIDE = set(
     """require_tip request_compaction compact acompact open_now copies_of retire_summary live_built_on
     redact_message delete_message delete_owner ids_below pin_message unpin_message recall_text recall_message prefetched
     settle is_of_page asked_request correct_summary check_author hand_over ahand_over search continued_with
-    sessions_with needs_summary carry_over acarry_over request_carry_over
+    sessions_with needs_summary carry_over acarry_over request_carry_over name_message messages_named chunks_of
+    count_against_throttle
     """
     # They ask a model, or run in a framework, and read with what is here.
     """ask open_stream acomplete stream astream answer_recalls finish unknown items_of messages_of place store
-    documents_of """.split()
+    documents_of answer """.split()
 )
 _READ = re.compile(
     r"\b(str|Any|Json|Mapping|Sequence|Iterable|IO|Message|ContextMessage|ChatMessage|Branch|SummaryDraft)\b"
