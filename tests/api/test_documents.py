@@ -44,7 +44,7 @@ class TestDocument:
         schemas = document["components"]["schemas"]
         assert schemas["UsageIn"]["additionalProperties"] is True, "providers have keys of their own"
         bodies = {name for name in schemas if name.endswith(("In", "Patch")) or name == "SentContext"} - {"UsageIn"}
-        of_sessions = {"SessionIn", "SessionPatch", "CopyIn", "CompactIn", "CorrectIn", "StopIn"}
+        of_sessions = {"SessionIn", "SessionPatch", "CopyIn", "CarryIn", "CompactIn", "CorrectIn", "StopIn"}
         assert bodies == {*of_sessions, "MessageIn", "RedactIn", "SentContext"}
         for name in bodies:
             assert schemas[name]["additionalProperties"] is False, name
