@@ -54,7 +54,8 @@ def _cues_in(text: str) -> int:
 @lru_cache(maxsize=20_000)
 def _cues_of(word: str) -> int:
     word = _folded(word)
-    found = [bit for begin, bit in _STEMS.items() if word.startswith(begin)]
+    # No stem is longer, and a word may have any length.
+    found = [_STEMS.get(word[:end], 0) for end in range(2, min(len(word), 16) + 1)]
     found += [] if word.isascii() else [bit for sign, bit in _SIGNS.items() if sign in word]
     return reduce(or_, found, _WORDS.get(word, 0))
 
