@@ -251,7 +251,7 @@ def carry_over(
     tip = require_tip(find_message(request, message_id, Action.APPEND), "message_id")
     source = require_tip(find_message(request, body.source_id, Action.READ), "body.source_id")
     require(request, tip.session, Action.COMPACT)
-    count_against_throttle(request)
+    count_against_throttle(user_of(request))
     return Status(201, chat.carry_over(source, tip, idempotency_key=idempotency_key or ""))
 
 

@@ -137,7 +137,7 @@ def export_session(request: HttpRequest, session_id: UUID, form: Literal["openai
     """All branches, without summaries: in the OpenAI chat format, with `id` and `parent` of each message, or as ChatGPT
     exports a conversation. `import_chats` reads both."""
     session = find_session(request, session_id, Action.READ)
-    count_against_throttle(request)
+    count_against_throttle(user_of(request))
     return histories.WRITERS[form](histories.document_of(session))
 
 

@@ -175,7 +175,7 @@ class TestThrottle:
     def test_a_new_window_begins_anew(self, ask, path, settings, monkeypatch):
         settings.COMPACTION = small(MANUAL_THROTTLE="1/m")
         now = 1_000_000_000.0
-        monkeypatch.setattr("compaction_app.api.lookup.time.time", lambda: now)
+        monkeypatch.setattr("compaction_app.api.permissions.time.time", lambda: now)
         assert ask.post(path).status_code == 200
         assert ask.post(path)["Retry-After"] == "20"
         now += 20
