@@ -63,8 +63,8 @@ ALSO_KNOWN = {"conf.py", "telemetry.py"}
 PURE_IMPORTS = set(
     """
     __future__ base64 bisect collections contextlib copy dataclasses datetime decimal difflib enum functools
-    genai_prices hashlib heapq html itertools json logging math operator re string textwrap toktok traceback types typing
-    unicodedata
+    genai_prices hashlib heapq html itertools json logging math operator re string textwrap toktok traceback types
+    typing unicodedata
     """.split()
 )
 CLOCKS = {"now", "today", "utcnow"}
