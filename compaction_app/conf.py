@@ -5,8 +5,6 @@
 :func:`find_problems` finds what is wrong: the system checks report it, and :func:`get_settings` raises it.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import inspect

@@ -1,7 +1,5 @@
 """Errors that callers may catch, each a :class:`CompactionError`; the first line of its docstring is its message."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any

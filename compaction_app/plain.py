@@ -6,8 +6,6 @@ example. Branches, background runs and generations need the tree. The input is n
 result share nothing with it.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import itertools

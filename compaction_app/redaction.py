@@ -5,8 +5,6 @@ and to what a summarizer is sent. These are copies; what is stored stays as it i
 are redacted too: a client may have written them. ``redact_secrets`` ships with the app: see ``messages.secrets``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -21,8 +21,6 @@ work: a worker, or a request where the compaction ran inline. A receiver that ra
     is deleted takes the rows that point at it along.
 """
 
-from __future__ import annotations
-
 from django.dispatch import Signal
 
 compaction_started = Signal()

@@ -8,8 +8,6 @@ one whose name begins the same. Where ``MODELS`` has no price at all it is the m
 ``genai-prices`` has one.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import re

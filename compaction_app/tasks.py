@@ -4,8 +4,6 @@ A task carries only a run's id: the work is described in the database, and the w
 Delivered twice, the second delivery finds the run claimed; never delivered, the sweep finds it waiting.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ of Celery and of the ``openai`` client, where the host installs them. A log line
 docs/telemetry.md lists every name.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -4,8 +4,6 @@ A message is counted once, when it is appended, by ``TOKEN_COUNTER``. Difference
 counts are compared with a window (``context.budget``), never in the counts.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice

@@ -1,7 +1,5 @@
 """The URLs of the JSON API: ``path("api/v1/", include("compaction_app.urls"))`` (docs/api.md)."""
 
-from __future__ import annotations
-
 from django.core.exceptions import ImproperlyConfigured
 
 try:

@@ -4,8 +4,6 @@ Four queries, whatever the number of messages: the lanes of a page, the historie
 with the summaries in use, and what the newest events say of them.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any

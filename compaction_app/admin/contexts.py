@@ -6,8 +6,6 @@ show any more (erased since, never stored, not recorded which) the page says ins
 sent, or are too many for a page, share one row.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ read from the context without the summaries that go. The branch may be too long 
 again: the page says how many messages the model no longer sees.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial

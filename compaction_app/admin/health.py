@@ -5,8 +5,6 @@ reassigned, models that write no summary: each with what to do. What failed is c
 queries, each bounded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Links as one user may follow them: what somebody may not open is its name and no link."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any

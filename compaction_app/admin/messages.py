@@ -4,8 +4,6 @@ A message's page has its texts, its place in the tree and what was recorded with
 so a page shows its beginning, and an address of its own has all of it as plain text.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress

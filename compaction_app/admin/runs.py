@@ -1,7 +1,5 @@
 """Runs: every attempt to compact a branch, what became of it and why; and events. A failed run can be retried."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

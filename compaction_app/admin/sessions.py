@@ -4,8 +4,6 @@ Every count stops at a bound and says so. The list takes two more queries for wh
 whatever their sizes, and reads no text of a conversation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Everything is bounded and takes a fixed number of queries, whatever the length of the session and of its texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from difflib import unified_diff
 from functools import partial

@@ -3,8 +3,6 @@
 A page reads its own messages only. The way to them goes from lane to lane.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.db.models.functions import Left, Length

@@ -1,7 +1,5 @@
 """Who sends a request: by default the user who is signed in to the site. A host may use tokens of its own instead."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured

@@ -5,8 +5,6 @@ whose class says more than a client needs. :func:`problem_of` is the answer, wit
 and each door writes it in its own form. django-ninja is not imported: the gateway works without.
 """
 
-from __future__ import annotations
-
 import logging
 from enum import StrEnum
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """Compactions: start one, read generations and runs, retire a summary."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID

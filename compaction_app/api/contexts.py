@@ -1,7 +1,5 @@
 """The context at a message: what a gateway asks for before it calls its model, and sends back with the reply."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest

@@ -1,7 +1,5 @@
 """The error responses of the API: ``{"code": …, "detail": …}`` for every error. Who refuses raises :class:`Problem`."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from http.client import responses as reasons

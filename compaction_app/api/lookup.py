@@ -3,8 +3,6 @@
 An unknown id and one that the user may not view are both 404. A user who may view it but not do this gets 403.
 """
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from django.db import router

@@ -1,7 +1,5 @@
 """Messages: append, read, redact and delete; the tree of a session and the branch of a message."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID

@@ -1,7 +1,5 @@
 """The URL patterns of the API, for a host to include at any path and with any authentication."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence

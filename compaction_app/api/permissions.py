@@ -3,8 +3,6 @@
 It does not import django-ninja, so a host's own rule can import :class:`Action` anywhere.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import time

@@ -4,8 +4,6 @@ A page starts after the last row of the page before, which its cursor names: the
 and rows that are added or deleted meanwhile neither repeat nor hide others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any, Generic, Literal, TypeVar
 

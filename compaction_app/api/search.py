@@ -1,7 +1,5 @@
 """Searching one's own conversations."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID

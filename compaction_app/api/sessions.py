@@ -1,7 +1,5 @@
 """Sessions: create, list, read, change and delete."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID

@@ -8,8 +8,6 @@ What somebody pinned is covered like any other message and shown besides. So it 
 pins are counted once, and no pinned message is counted again with the messages around it.
 """
 
-from __future__ import annotations
-
 import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence

@@ -10,8 +10,6 @@ The key is made of ``SECRET_KEY``; words are looked for under ``SECRET_KEY_FALLB
 :mod:`search_words` says.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache

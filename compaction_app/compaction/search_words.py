@@ -4,8 +4,6 @@ Letters are compared in lower case and without accents, words by their first six
 Scripts without spaces, and Korean, have signs and their pairs for words. A query has a sign only where it stands alone.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ database allows one open run per anchor; :func:`open_under_lock` also refuses wh
 this branch.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import secrets

@@ -6,8 +6,6 @@ case of its own: contributions, another system prompt, a signed address, a pin, 
 is open, are the tools of the turn and how it was measured.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

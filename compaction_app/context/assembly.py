@@ -5,8 +5,6 @@ The chat turn, the admin and the API all call :func:`assemble`, so an inspection
 late or failing, ``pruning.fit`` leaves out the oldest turns; ``context.reading`` looks for a shared extract before.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math

@@ -6,8 +6,6 @@ reads the model's own name out of them. Its figures are those of ``genai-prices`
 tables around it: what it has wrong, and families that it does not know.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """How full the window is at a tip, by what, and what compaction does about it: numbers and codes, no text."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Unpack

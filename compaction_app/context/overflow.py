@@ -4,8 +4,6 @@ Structure comes first: the status, a code, two numbers of which the larger is wh
 number is known by the words beside it (:func:`_numbers`), so that a sentence nobody has seen yet can be read too.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

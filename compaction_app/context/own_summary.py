@@ -5,8 +5,6 @@ sent again. For any other model it is cut out, and the messages or this app's su
 so it holds below that alone, and until this app's summary covers the reply; an erasure above removes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

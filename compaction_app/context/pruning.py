@@ -9,8 +9,6 @@ every turn, and a provider's prompt cache would be lost each time. So of the pla
 (see :func:`_roundness`), which stays the same for several turns, and most turns only add to the end of the prompt.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 from collections import Counter

@@ -5,8 +5,6 @@ the session's settings as they are stored now, so context, trigger and run compa
 writes, enqueues or waits, so anything may inspect with it.
 """
 
-from __future__ import annotations
-
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace

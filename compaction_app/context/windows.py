@@ -7,8 +7,6 @@ many tokens a summarizer's model makes of one of ours is kept alike, by what it 
 reasons.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -5,8 +5,6 @@ Two rules are kept here for all frameworks. What a model is sent has passed ``RE
 outside the database may be that of a deleted message: :func:`nearest` says where its branch goes on.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress

@@ -3,8 +3,6 @@
 And what they are made of: the text and the reasoning in a provider's chunks.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Literal

@@ -5,8 +5,6 @@ message is a copy of it, and says so as every copy does (``copy_of``): so an era
 and all its copies. See ``_erase_carried`` in :mod:`erase`.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Asking for a compaction: in the background, or now and waiting for it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any, Unpack
 

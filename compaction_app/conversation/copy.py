@@ -5,8 +5,6 @@ database, in the same number of queries whatever its length. Each message of it 
 all copies are known by that, whichever of them is deleted.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import islice
 from typing import Any

@@ -4,8 +4,6 @@ What was wrong in a summary may be in each one that was built on it, so all of t
 and ledger stay those of the first one, and the anchor, unless its author has read a branch to a tip below it.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

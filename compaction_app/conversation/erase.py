@@ -5,8 +5,6 @@ text are exactly those below it, and those of a person who may have known it. Ea
 a run that read the text before it cannot commit.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

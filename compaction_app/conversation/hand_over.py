@@ -5,8 +5,6 @@ turn's request, which are shown beside the summary, and the tail. ``ChatSession.
 erasures find the new session, and a search the old one.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Any

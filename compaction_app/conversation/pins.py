@@ -4,8 +4,6 @@ A pin is a row of its own. It changes nothing in the tree: the message is summar
 so that without the pin nothing is lost. A redaction removes it, and so does a deletion.
 """
 
-from __future__ import annotations
-
 from django.db.models import Sum
 
 from compaction_app.context.reading import resolve_request

@@ -5,8 +5,6 @@ through ``REDACTOR``, and is escaped between tags with the position of its sourc
 every quotation of a message, on each branch below it and in each copy.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from datetime import datetime

@@ -4,8 +4,6 @@ What is summarized stands in the index of :mod:`recall`. The newest messages bes
 a moment; with the setting ``RECALL`` "all" they are put into the index, by the search itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any

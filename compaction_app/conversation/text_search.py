@@ -3,8 +3,6 @@
 Texts are compared folded: without what makes no difference to a reader, and with markup and escapes read.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import re

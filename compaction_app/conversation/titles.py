@@ -4,8 +4,6 @@
 that begin with it, as chat pages call a conversation after its first one, and of those whose files have these names.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from typing import Any

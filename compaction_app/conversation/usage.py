@@ -11,8 +11,6 @@ OpenAI's ``truncation: auto`` leaves messages out silently, so a reply cannot sh
 tokens (negative, a text, beyond ``MAX_REPORTED``) is ignored: a reply has been paid for, and is stored.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ single keys. List an id in ``SILENCED_SYSTEM_CHECKS`` to silence it. Errors of s
 ``ConfigurationError`` when the settings are read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from itertools import product

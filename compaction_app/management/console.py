@@ -4,8 +4,6 @@ Exit codes: 0 for success; 1 if something failed or problems were found; 2 for a
 or an id that does not exist.
 """
 
-from __future__ import annotations
-
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Collection, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Chooses the statements to tell: the most new words for each token first, each with the statements it needs."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections import Counter

@@ -5,8 +5,6 @@ contains the cutoff. The ledger is the choice from it that neither the summary t
 it. Each has a column of its own. The next summary replaces both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field

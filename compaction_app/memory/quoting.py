@@ -3,8 +3,6 @@
 Whoever pastes "Never tell the police" has not asked for it. It may hold facts, so it is read, with a mark before it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

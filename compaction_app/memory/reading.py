@@ -1,7 +1,5 @@
 """Messages and earlier texts as statements: an answer, a denial or a correction becomes part of what it changes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Newest mention: an older statement is dropped for a newer one that says it again, or told only together with it."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Which facts a text tells: the names, identifiers and values of statements, and the rules of people."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Splits text: prose into sentences, code into lines, and lists into items, each with the list's heading before it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import groupby

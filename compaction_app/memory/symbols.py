@@ -3,8 +3,6 @@
 A symbol stands between word edges, so a memory of them can say nothing that was never there.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@
 In a table ``*`` ends a stem and ``_`` stands for a space. Scripts without spaces have signs for words.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The words of a text: content words, names and identifiers among them, and values."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Statements as text, and the text as statements: a line a speaker, under the days; below them the working memory."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter

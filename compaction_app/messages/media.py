@@ -5,8 +5,6 @@ o200k tokenizer, where OpenAI publishes one. For any other model it is an estima
 learn from. Where a host knows better, ``tokens`` of the attachment says so.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import re

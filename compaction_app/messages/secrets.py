@@ -14,8 +14,6 @@ again inside what another start has scanned. **Idempotent**: a match takes every
 and no pattern matches the replacement.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -8,8 +8,6 @@ Neither success nor failure is guessed: most commands print lines and no exit st
 marker.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -8,8 +8,6 @@ In a context a summary is one message: a heading, an introduction that declares 
 summary whose text has any of these tags, or the marker, repeats its prompt.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Shortens a text to a number of bytes (head, notice, tail), between characters, or to one line. Pure."""
 
-from __future__ import annotations
-
 _ROUND = str.maketrans("[]", "()")
 
 

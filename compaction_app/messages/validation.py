@@ -4,8 +4,6 @@ SQLite accepts much that PostgreSQL refuses (NUL in text, lone surrogates, NUL i
 that the same input has the same outcome on both databases. Pure.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -5,8 +5,6 @@ of messages on the way and never the size of the table or the number of branches
 callers order by depth, the only order that counts: never by time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple

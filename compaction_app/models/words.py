@@ -1,7 +1,5 @@
 """What people read for a stored code: its own words, in the language of the request."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.utils.text import capfirst

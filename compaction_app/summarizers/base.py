@@ -1,7 +1,5 @@
 """What a summarizer is, and how any of them is asked."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

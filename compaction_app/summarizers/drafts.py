@@ -9,8 +9,6 @@ list of such messages is complete, in any language, so a draft has to show that 
 and words of what it replaces. :func:`refuse_draft` is the verdict.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

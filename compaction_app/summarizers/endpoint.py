@@ -5,8 +5,6 @@ that nobody chose. A reply's bytes and its time are counted while it arrives, si
 again with each byte. It is asked for as it is, and refused if it is compressed: 300 kB of gzip can hold a gigabyte.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import ssl

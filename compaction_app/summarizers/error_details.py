@@ -6,8 +6,6 @@ the model's name, and a number only if the prompt does not contain its digits in
 so does what stands in quotes, or has four words in a row with the prompt. A message of which little is left is dropped.
 """
 
-from __future__ import annotations
-
 import html
 import re
 

@@ -11,8 +11,6 @@ Every text that people or models wrote passes through the redactor. Planning fit
 the count of its parts. What comes back is judged in :mod:`drafts`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -4,8 +4,6 @@ What a turn or a run does in order is written once, as a coroutine. A synchronou
 that block instead of waiting, so no wrapper blocks a thread while a model works.
 """
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import importlib

@@ -1,7 +1,5 @@
 """Values as the admin shows them, ``{{ when|moment }}``, and links, ``{% message_link pk %}``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ A step (``steps``) is a function of an :class:`Exchange`. It answers once, hangs
 file knows the format of a reply: one JSON document, or a stream of server-sent events.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import time

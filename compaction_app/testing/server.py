@@ -9,8 +9,6 @@ can check how often a model was called and what it was sent::
         server.script([steps.refusal()], model="second-model")
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import deque

@@ -1,7 +1,5 @@
 """Steps for ``ScriptedOpenAIServer.script``: what the server does with a request."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -7,8 +7,6 @@ request in its parts, for summarizers that read messages. An ``index.json`` list
 Bundles contain conversations in plain text, and no erasure reaches them: folders are readable by their owner alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -3,8 +3,6 @@
 The database may be a copy of a SQLite file, opened for reading only.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -8,8 +8,6 @@ What is wrong with a tree is mended, and noted: a ring of parents is cut, a mess
 root.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

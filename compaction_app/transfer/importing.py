@@ -5,8 +5,6 @@ through ``chat``, chain by chain, in a transaction of its own. The id of the con
 ids, is kept as the session's ``external_id``: a later import finds it, and appends the messages that are new.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -6,8 +6,6 @@ the commit stores in ``CompactionRun.request``. Both go through :func:`compactio
 prompt: it is what was sent, unless the wording, the host's redactor or the host's tool markers have changed since.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

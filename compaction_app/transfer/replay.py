@@ -4,8 +4,6 @@ Each bundle is sent once: a draft that the app would refuse is reported with its
 code runs is up to the caller, never to a bundle: bundles are files that may come from anywhere.
 """
 
-from __future__ import annotations
-
 import difflib
 from dataclasses import dataclass, replace
 from typing import Any

@@ -6,8 +6,6 @@ that is nearest to the tip wins; of several on one anchor, the newest. Code that
 API, a page of a transcript, the exporter) uses other statements of ``sql`` instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce

@@ -4,8 +4,6 @@ A branch is a path through lanes, and its tip is the end of one. Every question 
 there is one per fork, so a conversation of a hundred thousand messages is as fast to draw as one of ten.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ for what happens anyway (``n=1``, ``store=false``) is no reason to refuse a clie
 what each address has of its own: how a request is read, and an answer written.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

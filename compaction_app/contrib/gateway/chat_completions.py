@@ -1,7 +1,5 @@
 """``POST chat/completions``: a list of messages, and a completion or its chunks."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 It is answered in one line and asked of no model. A client sends both back with its list, where they are no messages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ by its *own* digest, which says less of it: clients join texts, replace pictures
 digests are made under a key of ``SECRET_KEY``, and of the owner. Pure.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

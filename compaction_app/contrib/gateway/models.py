@@ -1,7 +1,5 @@
 """The digests by which a sent list is found again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ An item of an answer has the response's id in its own. The id is kept with the s
 by it a client may go on below the reply (``previous_response_id``), or name the reply's items instead of sending them.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

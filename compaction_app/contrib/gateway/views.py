@@ -5,8 +5,6 @@ awaited, under WSGI the same steps block. Errors have OpenAI's shape; what a pro
 words are known, since it may quote the host's key.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence

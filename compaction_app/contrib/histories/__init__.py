@@ -6,8 +6,6 @@ what exports are seen to contain: a key that is missing or of another type is as
 conversation.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count

@@ -5,8 +5,6 @@ instructions become the system prompt, and thoughts the reasoning of the first r
 message to another ``recipient``, and its result the next one of the role ``tool``.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping

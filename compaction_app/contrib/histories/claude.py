@@ -1,7 +1,5 @@
 """Claude's export: ``chat_messages`` of content blocks, with ``parent_message_uuid`` in the newer ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ in the file. A summary with which Claude Code began anew follows what it replace
 beside the conversation's, or has a file, and so a session, of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

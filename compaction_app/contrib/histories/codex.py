@@ -4,8 +4,6 @@ The items of one answer are one message. A turn that was rolled back stays as a 
 began anew follows what it replaced. The first versions wrote the items with nothing around them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

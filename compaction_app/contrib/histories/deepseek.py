@@ -1,7 +1,5 @@
 """DeepSeek's export: ``mapping`` as ChatGPT's, of messages of fragments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reads the JSON documents of files and zips one after the other, so that an archive may be larger than the memory."""
 
-from __future__ import annotations
-
 import codecs
 import fnmatch
 import json

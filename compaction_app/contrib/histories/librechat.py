@@ -3,8 +3,6 @@
 A reply has its calls with their results as parts of its ``content``; here each is a message.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

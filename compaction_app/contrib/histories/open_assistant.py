@@ -1,7 +1,5 @@
 """Open-Assistant's trees: ``prompt`` is the first message, and ``replies`` nest."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ One reply holds reasoning, calls, results and text: in ``output``, as items of t
 siblings.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

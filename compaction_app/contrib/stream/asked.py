@@ -4,8 +4,6 @@ A page sends its list of messages. The tree is the truth: of the list only the i
 the user's, or has what the page's tools returned for calls that are open. Everything is looked up in one session.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ A ``UIMessage`` of the assistant is a whole turn: each reply of the model is a s
 to the calls. In the tree these are messages of their own, so the id of a ``UIMessage`` is that of its last one.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The operations: ask, come back, stop, and load all messages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 from uuid import UUID

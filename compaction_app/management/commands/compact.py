@@ -1,7 +1,5 @@
 """``manage.py compact <session|message>``: compact now and wait for the result."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from typing import Any

@@ -1,7 +1,5 @@
 """``manage.py export_chats``: write conversations in a form that other products, or this one, can import."""
 
-from __future__ import annotations
-
 import os
 import sys
 from argparse import ArgumentParser

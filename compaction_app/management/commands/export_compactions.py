@@ -1,7 +1,5 @@
 """``manage.py export_compactions --out DIR``: write every compaction as a folder to inspect and replay."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``manage.py import_chats FILE …``: import conversations of other programs; a bad one does not stop the others."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from collections import Counter

@@ -1,7 +1,5 @@
 """``manage.py recover_compactions``: run the sweep once that beat runs on a schedule."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from typing import Any

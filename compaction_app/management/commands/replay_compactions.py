@@ -1,7 +1,5 @@
 """``manage.py replay_compactions DIR``: compare what another model or prompt would have written."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import asdict

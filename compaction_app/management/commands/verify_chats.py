@@ -1,7 +1,5 @@
 """``manage.py verify_chats``: check that the stored values of sessions are consistent."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from collections.abc import Sequence
