@@ -370,7 +370,8 @@ def test_four_times_the_text_takes_about_four_times_as_long(module: Any, units: 
     assert [*_found(READERS[module], units, LONGER.get(module, LONG))] == []
 
 
-@pytest.mark.parametrize("units", [["\ufdfa"], pytest.param(UNITS[::5], marks=pytest.mark.long)], ids=["one", "many"])
+@pytest.mark.long
+@pytest.mark.parametrize("units", [["\ufdfa"], UNITS[::5]], ids=["one", "many"])
 @pytest.mark.parametrize("module", READERS, ids=lambda module: module.__name__.removeprefix("compaction_app."))
 def test_four_times_the_text_takes_about_four_times_the_memory(module: Any, units: Sequence[str]) -> None:
     assert [*_found(READERS[module], units, LONG, _held)] == []

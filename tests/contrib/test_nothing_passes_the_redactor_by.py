@@ -344,7 +344,14 @@ def answer(exchange: Any) -> None:
         steps.reply("Aye.")(exchange)
 
 
-@pytest.mark.parametrize(("door", "option"), [(door, one) for door, (*_, options) in DOORS.items() for one in options])
+@pytest.mark.parametrize(
+    ("door", "option"),
+    [
+        pytest.param(door, one, marks=[pytest.mark.long] * (at > 0))
+        for door, (*_, options) in DOORS.items()
+        for at, one in enumerate(options)
+    ],
+)
 def test_no_key_is_sent(door, option, server, said):
     """In Chat Completions and Responses, whole and streamed."""
     run, forms, _ = DOORS[door]

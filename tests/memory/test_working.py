@@ -170,6 +170,7 @@ def test_a_symbol_stands_in_its_text_between_word_edges(parts: list[str]) -> Non
         assert re.search(edges, text), symbol
 
 
+@pytest.mark.long
 def test_no_symbol_of_real_conversations_stands_nowhere() -> None:
     files = [*shared("real").glob("*.json")]
     if not files:

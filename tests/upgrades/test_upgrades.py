@@ -106,6 +106,7 @@ def test_every_migration_can_be_undone(file: Path, old_database: str) -> None:
     assert not [name for name in tables if name.startswith(APP)]
 
 
+@pytest.mark.long
 def test_copies_are_known_by_the_first_one_afterwards(old_database: str) -> None:
     migrate(None, old_database)
     first = chat.start_session(using=old_database)
@@ -124,7 +125,11 @@ def test_copies_are_known_by_the_first_one_afterwards(old_database: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("app", "newest"), [(APP, "0001_initial"), (APP, "0007_pins"), ("compaction_gateway", "0001_initial")]
+    ("app", "newest"),
+    [
+        (APP, "0007_pins"),
+        *(pytest.param(app, "0001_initial", marks=pytest.mark.long) for app in (APP, "compaction_gateway")),
+    ],
 )
 def test_an_early_state_of_the_main_branch_is_refused(app: str, newest: str, old_database: str) -> None:
     """Django would find nothing to migrate: it takes 0001 for what was applied under that name."""

@@ -135,7 +135,10 @@ GIVES_UP |= set(itertools.product(("agents, responses", "agents, responses by id
 SENT = sorted(set(itertools.product(CLIENTS, VARIANTS, [False, True])) - GIVES_UP)
 
 
-@pytest.mark.parametrize(("name", "variant", "stream"), SENT)
+@pytest.mark.parametrize(
+    ("name", "variant", "stream"),
+    [pytest.param(*one, marks=[pytest.mark.long] * (at % 3 > 0)) for at, one in enumerate(SENT)],
+)
 def test_what_a_model_may_send(name, variant, stream, gateway, server, users):
     client = client_named(name)
     model, headers = VARIANTS[variant]
