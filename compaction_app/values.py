@@ -611,7 +611,7 @@ class ChatContext:
     include_reasoning: bool = False
     #: Of ``tokens``, what attachments take.
     attachment_tokens: int = 0
-    #: With ``WARM``, how what was sent is known again (:func:`compaction.warm.mark_of`); of replies alone.
+    #: With ``WARM``, how what was sent is known again (``compaction.warm``); of replies alone.
     prompt: Mapping[str, str] = field(default_factory=dict, compare=False)
     #: The site's ``ATTACHMENT_URL``, called when the messages are made ready to be sent.
     address_of: Callable[[Mapping[str, Json]], str | None] | None = field(default=None, compare=False, repr=False)
