@@ -48,7 +48,8 @@ python_maximum_signature_line_length = 100
 nitpick_ignore_regex = [
     (r"py:.*", r"(collections|contextlib|datetime|decimal|django|http|openai|treebeard|types|typing|uuid)\..*"),
     (r"py:.*", r"(agents|pydantic_ai)\..*|(Model|Session)Settings|RunConfig"),
-    (r"py:.*", r"(Any|Callable|ChatCompletionChunk|Decimal|Iterable|Mapping|Self|Sequence|TracebackType|UUID|datetime)"),
+    (r"py:.*", r"(Any|Callable|ChatCompletionChunk|Decimal|Iterable|Mapping|Self|Sequence|TracebackType)"),
+    (r"py:.*", r"(UUID|datetime)"),
 ]
 
 
