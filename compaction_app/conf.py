@@ -266,7 +266,7 @@ class SummarizerEntry(_Values):
     max_output_tokens: Positive = 20_000
     #: Replaces the wording of the prompt.
     prompt: Text | None = None
-    #: The chat's own last prompt is the request, while its provider has it in its cache: so many seconds, True: 300.
+    #: Ask with the chat's own last prompt, for this many seconds after its reply: the provider caches it. True: 300.
     warm: Flag | PositiveSeconds = False
 
     @property

@@ -61,7 +61,7 @@ class CarryOverForm(forms.Form):
     source = forms.IntegerField(
         label=gettext_lazy("From message"),
         min_value=1,
-        max_value=2**63 - 1,
+        max_value=MAX_ID,
         help_text=gettext_lazy("The id of the last message of the other branch."),
     )
 

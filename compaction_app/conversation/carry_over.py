@@ -21,7 +21,7 @@ from compaction_app.exceptions import CompactionRefused, InvalidMessage, Message
 from compaction_app.messages.transcript import carried_message
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.models.database import locked, require_no_transaction
-from compaction_app.summarizers.waiting import AWAITED, BLOCKING, takes_the_arguments_of, without_waiting
+from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
 from compaction_app.tree.branches import check_tip, path_ids
 from compaction_app.values import Role, SkipReason, Trigger
 
@@ -42,7 +42,6 @@ def carry_over(source: ChatMessage, tip: ChatMessage, *, idempotency_key: str = 
     return made or _stored(source, tip, idempotency_key)
 
 
-@takes_the_arguments_of(carry_over)
 async def acarry_over(source: ChatMessage, tip: ChatMessage, *, idempotency_key: str = "") -> ChatMessage:
     """:func:`carry_over` with the model awaited, where one is asked."""
     made, run = await sync_to_async(_begun)(source, tip, idempotency_key)

@@ -33,7 +33,7 @@ from project import offline_assistant
 #: Used where neither ``CHAT_MODEL`` nor the conversation names a model.
 DEFAULT_MODEL = "gpt-5.4-mini"
 
-#: What the question finds of what is summarized goes along, for models without tools too.
+#: A search for the question runs before each reply, and its results are sent along; models need no tools for it.
 RECALL: Literal["prefetch"] = "prefetch"
 
 #: Why there is no reply, as a sentence. A test compares the keys with the codes that a provider's error may have.

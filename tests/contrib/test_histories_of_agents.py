@@ -22,7 +22,7 @@ from tests.transfer.bundling import run
 
 pytestmark = pytest.mark.django_db
 
-ABOUT = {"sessionId": "s", "cwd": "/work/tide", "gitBranch": "main", "version": "2.1.39", "userType": "external"}
+ABOUT = {"sessionId": "s", "cwd": "/srv/tide", "gitBranch": "main", "version": "2.1.39", "userType": "external"}
 BEFORE = "messages without their parent, behind the one before now"
 
 
@@ -91,7 +91,7 @@ def prompted(text: str) -> list[dict[str, Any]]:
 
 
 META = item(
-    "session_meta", id="r", cwd="/work/tide", git={"branch": "main"}, base_instructions={"text": "You are Codex."}
+    "session_meta", id="r", cwd="/srv/tide", git={"branch": "main"}, base_instructions={"text": "You are Codex."}
 )
 SEALED = item(
     "response_item", type="reasoning", summary=[{"type": "summary_text", "text": "Hm."}], encrypted_content="x"
@@ -102,7 +102,7 @@ ROLLOUT = [
     META,
     spoken("user", "<environment_context>\n</environment_context>"),
     *prompted("Look"),
-    item("turn_context", model="gpt-5.1-codex", cwd="/work/tide"),
+    item("turn_context", model="gpt-5.1-codex", cwd="/srv/tide"),
     SEALED,
     CALL,
     PATCH,
@@ -286,7 +286,7 @@ def test_what_follows_in_a_rollout(rows, lines, tmp_path):
     assert again.session == first.session
     assert [line[: len(want)] for line, want in zip(seen(again.session)[len(ROLLED) :], lines, strict=True)] == lines
     assert (first.session.title, first.session.model) == ("Look", "gpt-5.1-codex")
-    assert first.session.metadata["codex"] == {"id": "r", "cwd": "/work/tide", "git": {"branch": "main"}}
+    assert first.session.metadata["codex"] == {"id": "r", "cwd": "/srv/tide", "git": {"branch": "main"}}
     reply = first.session.messages.get(external_id="line 8")
     assert reply.original["data"] == [SEALED["payload"], CALL["payload"], PATCH["payload"]]
 

@@ -344,7 +344,7 @@ def remember_reply(at: Place, reply: ChatMessage, external_id: str = "") -> None
 
 
 def name_message(message: ChatMessage, external_id: str) -> None:
-    """Give it the id by which a client was told of it, unless it has one."""
+    """Store the id that the client was given for this message, unless it has one."""
     if external_id and not message.external_id:
         message.external_id = external_id
         ChatMessage.objects.in_database_of(message).filter(pk=message.pk).update(external_id=external_id)
