@@ -18,7 +18,7 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3.13 python3.12 python3.11 python3 python3.14 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup develop lock demo test test-all test-sqlite test-postgres test-prepared test-newest-django test-model test-frameworks lint format messages types migrations-check wheel-check size fuzz fuzz-sqlite fuzz-postgres schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE
+.PHONY: help setup develop lock demo test collected test-all test-sqlite test-postgres test-prepared test-newest-django test-model test-frameworks lint format messages types migrations-check wheel-check size fuzz fuzz-sqlite fuzz-postgres schema soak bench bench-all bench-setup evaluate docs screenshots clean FORCE
 
 help:
 	@echo "make setup             create .venv and install requirements.lock, for the demo"
@@ -99,7 +99,7 @@ POSTGRES_TESTS := tests/models tests/tree tests/context/test_shared_extract.py t
   tests/test_state_machine.py tests/test_other_database.py tests/admin/test_constant_work.py tests/api/test_crowds.py tests/api/test_queries.py \
   $(addprefix --ignore=tests/conversation/test_,$(addsuffix .py,odd_replies endpoint strict_templates content_parts counting \
   complete stream smaller_windows undo)) $(addprefix --ignore=tests/compaction/test_,$(addsuffix .py,prices summarizing \
-  code_of_the_hosts policies named_summarizers))
+  code_of_the_hosts policies named_summarizers warm))
 # One process more than there are cores, since some tests wait for workers and browsers. Each process runs its tests in
 # order and takes over some of another's at the end.
 PROCESSES := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN || echo 1) + 1 )))
@@ -108,6 +108,9 @@ PYTEST := $(PY) -m pytest -n $(PROCESSES) --dist worksteal
 test: develop
 	TEST_DATABASE=sqlite $(PYTEST) -m "not long" $(PYTEST_ARGS)
 	TEST_DATABASE=postgres $(PYTEST) -m "not long" $(POSTGRES_TESTS) $(PYTEST_ARGS)
+
+collected: develop
+	@$(PY) -m pytest --collect-only -q > /dev/null
 
 test-all: test-sqlite test-postgres test-prepared test-newest-django test-model test-frameworks docs
 

@@ -10,6 +10,7 @@ import contextlib
 import gc
 import os
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 from urllib.parse import quote
 
@@ -100,6 +101,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (left_out if any(item.get_closest_marker(mark) for mark in marks) else kept).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left_out)
+    families = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("twice") and os.environ["TEST_DATABASE"] == "sqlite":
+            item.add_marker("long")
+        elif item.get_closest_marker("few") and not item.get_closest_marker("long"):
+            families[item.nodeid.partition("[")[0]].append(item)
+    for family in families.values():
+        for item in family[1:-1]:
+            item.add_marker("long")
 
 
 def pytest_collection_finish() -> None:

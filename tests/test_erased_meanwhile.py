@@ -263,6 +263,7 @@ def check(store: Any, erase: Any) -> None:
         assert verify_session(session).problems == []
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("erase", some(ERASING, redact), ids=lambda one: one.__name__)
 @pytest.mark.parametrize("store", STORING, ids=lambda one: one.__name__)
 def test_nothing_erased_is_stored(world, monkeypatch, store, erase) -> None:

@@ -127,6 +127,7 @@ def only_numbers_and_codes(value):
     return value is None or isinstance(value, bool | int | float) or bool(CODE.fullmatch(value))
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("kind", list(EventKind))
 def test_every_kind_happens_and_holds_numbers_and_codes_alone(session, kind):
     HAPPENINGS[kind](session)

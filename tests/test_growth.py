@@ -364,6 +364,7 @@ def _found(
                 yield number, long[:30], found
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("units", [SAMPLE, pytest.param(UNITS, marks=pytest.mark.long)], ids=["some", "all"])
 @pytest.mark.parametrize("module", READERS, ids=lambda module: module.__name__.removeprefix("compaction_app."))
 def test_four_times_the_text_takes_about_four_times_as_long(module: Any, units: Sequence[str]) -> None:

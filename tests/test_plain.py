@@ -291,6 +291,7 @@ def shown(context: Any) -> list[dict[str, Any]]:
     return [{**m, "content": m["content"] or ""} for m in context.to_openai()]
 
 
+@pytest.mark.few
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     "shorthand",

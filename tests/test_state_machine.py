@@ -23,6 +23,7 @@ MUST_HAPPEN = (
 ).split(", ")
 
 
+@pytest.mark.twice
 @pytest.mark.django_db(transaction=True)
 def test_a_few_hundred_random_operations_keep_the_rules() -> None:
     executed.clear()

@@ -37,6 +37,7 @@ def has_succeeded(run):
 
 
 class TestWorkers:
+    @pytest.mark.twice
     def test_workers_carry_out_what_was_requested_missed_and_left_by_a_killed_one(
         self, celery_worker, server, settings
     ):
@@ -103,6 +104,7 @@ class TestSweep:
         CompactionRun.objects.filter(pk=run.pk).update(enqueued_at=None, next_attempt_at=later)
         assert tasks.recover_compactions()["enqueued"] == 0
 
+    @pytest.mark.few
     @pytest.mark.parametrize(
         "columns", [{"enqueued_at"}, {"enqueued_at", "next_attempt_at"}, {"status", "lease_expires_at"}]
     )
@@ -158,6 +160,8 @@ class TestRetriesOfASession:
         monkeypatch.setattr(tasks, "_compact_tip", answer)
         return answers
 
+    @pytest.mark.twice
+    @pytest.mark.few
     @pytest.mark.parametrize("before", [(0, True), OperationalError("terminated"), InterfaceError("closed")])
     def test_it_waits_for_another_workers_run_or_the_database_as_long_as_that_takes(self, answers, before):
         """It was given up after Celery's default of three retries, fifteen seconds."""
@@ -173,6 +177,7 @@ class TestEagerTasks:
     def _eager(self, monkeypatch):
         monkeypatch.setitem(celery_app.conf, "task_always_eager", True)
 
+    @pytest.mark.twice
     def test_the_sweep_carries_out_all_that_it_finds(self, monkeypatch):
         monkeypatch.setattr(tasks, "_SWEEP_BATCH", 2)
         tips = [talk(chat.start_session(), turns=40) for _ in range(5)]
@@ -213,6 +218,7 @@ class TestBrokerGone:
         assert (run.status, run.enqueued_at) == ("ready", None)
         assert tasks.recover_compactions().items() >= {"runs": 1, "enqueued": 0}.items()
 
+    @pytest.mark.twice
     def test_a_silent_broker_does_not_hang_a_turn(self):
         """It takes the connection and never says a word: without a time-out of our own this hangs for ever."""
         with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -16,6 +16,7 @@ from tests.trees import start_session
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("window_of_4000")]
 
 
+@pytest.mark.long
 def test_people_who_are_no_staff_are_sent_to_the_login_and_staff_without_permissions_see_no_page(client):
     pages = admin_pages.addresses(conversations.harbour())
     assert {client.get(page).status_code for page in pages} == {302}

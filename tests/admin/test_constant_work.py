@@ -84,6 +84,7 @@ def pages_with(length, forks, generations):
     return found
 
 
+@pytest.mark.twice
 @pytest.mark.parametrize(
     "window", [400, pytest.param(100_000, marks=pytest.mark.long)], ids=["left out", "all is sent"]
 )

@@ -129,6 +129,7 @@ def test_a_session_is_named_by_its_id_to_those_who_may_not_see_sessions(login, h
         assert "MARKtitle" not in text
 
 
+@pytest.mark.long
 def test_a_class_of_the_hosts_that_shows_only_some_records_is_asked_on_each_page(login, harbour, monkeypatch):
     """As Django asks on its own pages; here people read and redacted what is another tenant's."""
     # Whoever may change a record may view it.

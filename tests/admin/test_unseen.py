@@ -60,6 +60,7 @@ def test_of_several_branches_the_longest_is_told(eraser, compacted, session, way
     assert (unseen["tip"], page.context["is_longest"]) == (tip, True)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("way", ["redact", "retire"])
 @pytest.mark.parametrize("above", [None, "summary", "too large"])
 def test_it_is_said_before_and_after_which_summary_the_model_reads_then(eraser, session, settings, way, above):

@@ -50,6 +50,7 @@ def compacting(settings, ann, branch):
     return ask
 
 
+@pytest.mark.twice
 @pytest.mark.parametrize("crowd", [20, pytest.param(200, marks=pytest.mark.long)])
 def test_of_many_compactions_of_one_branch_one_makes_a_summary(compacting, settings, crowd):
     """The rest is told that one is open, or that there is nothing left; nobody is told of a fault (rule 10)."""

@@ -124,6 +124,7 @@ except django.core.exceptions.ImproperlyConfigured as error:
 """
 
 
+@pytest.mark.long
 @pytest.mark.pure
 def test_without_django_ninja_the_app_works_and_its_urls_say_what_to_install():
     done = subprocess.run(

@@ -57,6 +57,7 @@ def statements(ask, operation, world):
     return [query["sql"] for query in queries if not re.match(r"(RELEASE )?SAVEPOINT", query["sql"])]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_it_costs_the_same_in_a_long_conversation(operation):
     owner = user("ann")
@@ -71,6 +72,7 @@ def test_it_costs_the_same_in_a_long_conversation(operation):
         assert len(short) <= SIGNED_IN + 35, short
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     "operation", [name for name in OPERATIONS if name.startswith("GET") and "messages/" not in name]
 )

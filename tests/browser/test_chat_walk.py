@@ -106,6 +106,7 @@ def test_a_person_signs_in_writes_edits_asks_again_and_goes_between_variants(ope
     assert sorted(len(chat.get_branch(tip)) for tip in chat.tips(session)) == [2, 4, 4]
 
 
+@pytest.mark.long
 def test_a_reply_is_seen_as_it_comes_also_after_a_reload_and_in_another_tab(open_page, marit, gate):
     """As the page has it afterwards, Markdown included."""
     session = session_of(marit)
@@ -226,6 +227,7 @@ def test_the_window_fills_and_a_summary_comes_and_goes(open_page, marit, broker)
     assert "in use here" in rows.nth(1).inner_text()
 
 
+@pytest.mark.long
 def test_drafts_files_copies_and_any_script(open_page, marit, endpoint):
     endpoint.script(default=steps.reply("Try:\n\n```\na < b\n```"))
     page = open_page(marit, permissions=["clipboard-read", "clipboard-write"])
@@ -316,6 +318,7 @@ def test_a_draft_is_its_users_and_gone_when_they_sign_out(open_page, marit, addr
     assert page.evaluate("localStorage.length") == 0
 
 
+@pytest.mark.long
 def test_a_draft_is_sent_once(open_page, marit, gate):
     page = open_page(marit)
     go(page, session_of(marit))
@@ -359,6 +362,7 @@ def test_on_a_phone_the_list_is_folded_and_all_of_it_is_there(open_page, marit):
     assert box(page).input_value() == "one\n", "with a finger there is a button to send"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [None, pytest.param(PHONE, marks=pytest.mark.long)])
 def test_a_person_sees_what_fills_the_window_says_up_to_where_and_corrects(open_page, marit, size):
     from playwright.sync_api import expect

@@ -23,6 +23,7 @@ def title(page: Any) -> str:
     return page.get_by_role("heading", level=2).first.inner_text()
 
 
+@pytest.mark.long
 def test_from_the_sessions_to_a_summarys_difference_its_run_and_events_and_back(open_page, admin):
     harbour = conversations.harbour()
     older, newer = harbour.generations

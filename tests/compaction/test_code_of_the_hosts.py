@@ -90,6 +90,7 @@ class TestCodeOfTheHosts:
         assert ChatMessage.objects.summaries().count() == 0
         return run
 
+    @pytest.mark.few
     @pytest.mark.parametrize(
         ("answer", "compact"),
         [*((answer, chat.compact) for answer in ANSWERS), ("an error", async_to_sync(chat.acompact))],

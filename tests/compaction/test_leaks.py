@@ -94,6 +94,7 @@ def check(tree: Tree) -> Counter[str]:
     return seen
 
 
+@pytest.mark.twice
 @pytest.mark.parametrize("trees", [2, pytest.param(TREES, marks=pytest.mark.long)], ids=["some", "all"])
 def test_no_word_from_behind_a_cutoff_is_in_an_extract_or_on_a_fork(settings, trees) -> None:
     settings.COMPACTION = {

@@ -49,6 +49,7 @@ def carried_out(branch):
     return run
 
 
+@pytest.mark.twice
 def test_a_run_that_is_still_at_work_is_never_taken_by_another(branch, short_lease, monkeypatch):
     run = chat.request_compaction(branch[-1])
     others = []
@@ -77,6 +78,7 @@ def test_the_lease_is_renewed_in_the_schema_of_the_tenant(branch, short_lease, m
     assert set_by["acme"] is not connections["default"]
 
 
+@pytest.mark.twice
 def test_a_run_that_hangs_fails_for_good_at_its_limit(branch, short_lease, settings, monkeypatch):
     settings.COMPACTION = {**settings.COMPACTION, "RUN_TIME_LIMIT": 0.5}
     during_the_call(monkeypatch, lambda: threading.Event().wait(0.9))
@@ -93,6 +95,7 @@ def cascade(server, *models, **options):
     return {"SUMMARIZERS": {"default": {"MODELS": asked}}}
 
 
+@pytest.mark.twice
 def test_no_model_is_asked_beyond_the_limit(branch, settings, server, monkeypatch):
     """One that hangs is cancelled then; those after it get nothing of the conversation."""
     monkeypatch.setenv(KEY_VARIABLE, KEY)

@@ -69,6 +69,7 @@ def attack(session: ChatSession, tip: ChatMessage, times: int = TIMES) -> ChatMe
     return tip
 
 
+@pytest.mark.twice
 def test_the_attack_ends_at_the_limit_and_reading_goes_on(session, branch, settings, caplog):
     limit(settings, session=["5 runs/h"])
     tip = attack(session, branch[-1])
@@ -83,6 +84,7 @@ def test_the_attack_ends_at_the_limit_and_reading_goes_on(session, branch, setti
     assert "reason=spend" in caplog.text
 
 
+@pytest.mark.twice
 def test_a_user_is_limited_over_all_sessions_and_deleting_one_lifts_nothing(ann, session, branch, settings):
     limit(settings, user=["3 runs/d"])
     attack(session, branch[-1], 2)

@@ -164,6 +164,7 @@ def tools_changed(session, reply, server):
     CompactionRun.objects.filter(pk=run.pk).update(request=kept)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("options", "meanwhile", "code"),
     [
@@ -208,6 +209,7 @@ def test_the_chats_own_model_is_asked_where_the_host_lists_it(session, server, s
     assert server.count("small") == 0
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     "step", [steps.tool_call("look"), steps.refusal(), steps.reply("Done."), steps.context_overflow(), steps.drop()]
 )

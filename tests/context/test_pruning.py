@@ -121,6 +121,7 @@ class TestFit:
         assert len(set(starts)) <= 12
         assert min(sum(m.tokens for m in tail) for tail in tails) >= 7_000
 
+    @pytest.mark.long
     def test_a_document_that_goes_leaves_its_room_to_the_turns_after_it(self):
         """With it went seven turns that fitted, and their room stayed free until it was full again."""
         document = "u(60000) a " + "u(700) a(700) " * 43

@@ -89,6 +89,7 @@ class TestCost:
                 chat.get_context(tip)
             assert len(captured) == queries
 
+    @pytest.mark.twice
     def test_it_walks_no_further_than_the_window_reaches(self, settings):
         """At a depth of 1,200, and with nothing to be found: as many rows as 8,000 tokens have."""
         tip = deep_chain(start_session(), 1_200)[-1]

@@ -108,6 +108,7 @@ def asked(server: Any) -> list[str]:
     return [one["content"] for one in server.requests[-1]["messages"]]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("deleted", ["a2", "q2", "a1", "q1"])
 def test_what_was_deleted_between_two_runs(deleted, holder, server, session):
     """A branch beside it has newer messages, and is another one."""

@@ -79,6 +79,7 @@ def test_a_branch_made_in_the_page_is_a_branch_of_the_tree(page, server, session
     assert page.problem()[1]["code"] == "invalid_parent"
 
 
+@pytest.mark.long
 @BY_WSGI
 @pytest.mark.parametrize("data", [";base64,QmVydGggOS4K", ",Berth%209.%0A"])
 def test_a_text_file_is_sent_as_its_text(page, server, session, data):
@@ -197,6 +198,7 @@ def test_a_reload_in_the_loop_of_the_servers_tools_has_each_call_once(serve, own
     assert (len(server.requests), session.messages.count()) == (2, 4)
 
 
+@pytest.mark.long
 @WSGI_TOO
 def test_replies_of_one_user_have_a_bound(page, server, session, owner):
     server.script([stream_of(*HANGING, then=steps.hang())] * 3)
@@ -239,6 +241,7 @@ def test_a_character_that_is_cut_arrives_whole(page, server, session):
     assert text_of(page.send("Hello", "u1")) == "a😀b\ufffd" == branches(session)[0][-1]
 
 
+@pytest.mark.long
 @BY_WSGI
 def test_errors_before_the_first_chunk_and_after_it(page, server, session):
     server.script([steps.server_error(503)] * 3 + [stream_of("Half ", then=steps.hang(0)), steps.reply("Whole.")])
@@ -289,6 +292,7 @@ def test_stop_keeps_what_came_and_a_reload_finds_the_rest(page, server, session)
     soon(lambda: len(branches(session)[0]) == 4 or not ReplyClaim.objects.exists())
 
 
+@pytest.mark.long
 def test_a_page_that_stops_by_itself_goes_on_below_what_came(page, server, session):
     """``chat.stop()`` of useChat only hangs up: neither the end nor the tree's id of the reply ever came."""
     hanging = stream_of(*HANGING, then=steps.hang())
@@ -359,6 +363,7 @@ def test_what_asks_nothing_is_refused(page, session):
     assert not session.messages.exists()
 
 
+@pytest.mark.long
 def test_another_process_comes_back_and_stops(serve, server, owner, session):
     first, second = (Page(serve(kind), owner, session) for kind in ("asgi", "wsgi"))
     server.script([stream_of(*HANGING, then=steps.hang())] * 2)
@@ -467,6 +472,7 @@ def test_with_the_database_away_the_last_events_say_so(server, session, monkeypa
     soon(lambda: not ReplyClaim.objects.exists())
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("erase", [chat.delete_session, chat.delete_message, chat.redact_message])
 def test_a_reply_ends_with_what_it_answers_and_leaves_the_cache(server, session, monkeypatch, erase):
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)

@@ -88,6 +88,7 @@ class TestUntil:
         run = chat.compact(rows[-1], until=rows[1])
         assert (run.status, run.skip_reason) == ("skipped", "nothing_to_compact")
 
+    @pytest.mark.twice
     def test_more_than_a_summarizer_takes_is_covered_in_generations_up_to_there(self, branch, monkeypatch):
         monkeypatch.setattr(FakeSummarizer, "max_input_tokens", 1_400)
         chat.compact(branch[-1], until=branch[29])
@@ -123,6 +124,7 @@ class TestText:
     def test_it_need_not_prove_that_it_is_one(self, branch):
         assert chat.compact(branch[-1], text="Ask Ida.").status == "succeeded"
 
+    @pytest.mark.few
     @pytest.mark.parametrize(
         ("text", "why"),
         [
@@ -225,6 +227,7 @@ class TestCorrected:
         run.summary.refresh_from_db()
         assert run.summary.content == ""
 
+    @pytest.mark.few
     @pytest.mark.parametrize("erase", [chat.redact_message, chat.delete_message, None])
     def test_an_erasure_of_what_they_may_have_known_reaches_it_and_what_was_built_on_it(self, branch, erase):
         summary = chat.compact(branch[-1], until=branch[9]).summary
@@ -263,6 +266,7 @@ class TestCorrected:
         assert chat.find_summary(tip).content == WRITTEN
         assert chat.find_summary(branch[-1]).content != WRITTEN
 
+    @pytest.mark.few
     @pytest.mark.parametrize(
         ("text", "why"),
         [(" ", "needs words"), ("<user>a</user>", "tags"), ("w " * 9_000, "too long"), ("\u202e", "needs words")],

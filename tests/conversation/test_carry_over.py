@@ -76,6 +76,7 @@ class TestWhatIsCarriedOver:
         with pytest.raises(InvalidMessage, match="app's own"):
             chat.carry_over(there[-1], here[-1], idempotency_key="compaction_app:1")
 
+    @pytest.mark.twice
     def test_a_long_one_is_summarized_in_several_steps(self, branches, monkeypatch):
         _, here = branches
         there = grow(here[0].session, here[1], "u a " * 60)
@@ -103,6 +104,7 @@ class TestWhatIsCarriedOver:
         [entry] = export_sessions(ChatSession.objects.all(), tmp_path)
         assert (entry.reason, entry.is_sound) == ("", True)
 
+    @pytest.mark.twice
     def test_it_takes_as_many_queries_for_a_long_branch(self, branches):
         counts = []
         for length in ("u a " * 3, "u a " * 300):
@@ -180,6 +182,7 @@ class TestErasures:
         chat.redact_message(branches[1][-1])
         assert "4711" in fresh(carried).content
 
+    @pytest.mark.twice
     def test_it_is_reached_in_what_tells_of_it(self, branches, carried, monkeypatch):
         """A summary of the branch, what is carried over from there, a copy, and what was handed over."""
         more = grow(carried.session, carried, "a u a " * 20)

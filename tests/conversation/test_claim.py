@@ -244,6 +244,7 @@ def test_many_at_once_buy_one(tip, server):
     assert {pk for pk in outcomes if pk} == {ChatMessage.objects.get(role="assistant").pk}
 
 
+@pytest.mark.twice
 @EACH
 def test_a_database_that_is_away_when_the_reply_comes_loses_neither_it_nor_the_question(tip, server, ask):
     usage = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
@@ -270,6 +271,7 @@ def test_a_database_that_is_away_when_the_reply_comes_loses_neither_it_nor_the_q
 
 
 class TestRepliesAtOnce:
+    @pytest.mark.twice
     def test_of_one_user_so_many_are_under_way(self, server):
         marit, other = (get_user_model().objects.create_user(name) for name in ("marit", "other"))
         mine = [question_of(marit) for _ in range(3)]
@@ -285,6 +287,7 @@ class TestRepliesAtOnce:
             assert completed(question_of(marit), server).content == "Aye."
         assert completed(mine[2], server, at_once=2).content == "Aye."
 
+    @pytest.mark.twice
     def test_however_many_come_at_once(self, server):
         marit = get_user_model().objects.create_user("marit")
         questions = [question_of(marit) for _ in range(8)]

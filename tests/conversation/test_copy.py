@@ -176,6 +176,7 @@ def test_until_is_on_the_branch(session):
     assert ChatSession.objects.count() == before
 
 
+@pytest.mark.twice
 @pytest.mark.parametrize("length", [10, 1_200])
 def test_its_length_makes_no_difference_to_its_queries(length):
     nodes = deep_chain(chat.start_session(), length)
@@ -245,6 +246,7 @@ class TestCopiesOf:
         assert chat.copies_of(branch[0]) == [copied[0]]
         assert chat.copies_of(branch[1]) == chat.copies_of(branch[2]) == []
 
+    @pytest.mark.twice
     def test_a_strangers_message_with_the_id_of_one_that_is_gone_is_none(self, session):
         """As ``loaddata`` brings it from another database. The copies still know each other."""
         branch = grow(session, None, "u a u a")
@@ -261,6 +263,8 @@ class TestCopiesOf:
         assert [one.redacted_at is None for one in branch_of(copied[1][0].session)] == [True, False, True, True]
         assert chat.delete_owner(stranger) == []
 
+    @pytest.mark.twice
+    @pytest.mark.few
     @pytest.mark.parametrize("which", ["first", "middle"])
     @pytest.mark.parametrize("gone", GOING, ids=lambda way: way.__name__)
     def test_the_others_are_found_when_one_is_gone(self, session, gone, which):

@@ -112,6 +112,8 @@ def full_session(length: int = 1_100, **fields: Any) -> ChatSession:
     return session
 
 
+@pytest.mark.twice
+@pytest.mark.few
 @pytest.mark.parametrize(
     "delete",
     [
@@ -167,6 +169,8 @@ def test_a_hosts_rows_that_go_with_the_owner_do_not_stop_it(restricted: ChatSess
 ABOUT = {"user": "auth_user", "session": "compaction_app_chatsession", "message": "compaction_app_chatmessage"}
 
 
+@pytest.mark.twice
+@pytest.mark.few
 @pytest.mark.parametrize("about", ABOUT)
 def test_what_a_host_protects_is_named(restricted: ChatSession, admin_client: Client, about: str) -> None:
     """By the error, on the admin's page, and in what the API answers."""

@@ -139,6 +139,7 @@ def talking(seconds: float) -> Step:
 
 
 class TestTime:
+    @pytest.mark.long
     @pytest.mark.parametrize("name", ["complete", "astream"])
     def test_a_blank_or_a_comment_now_and_then_is_no_sign_of_life(self, here, tip, name):
         """It would start a client's time-out again and again."""
@@ -149,6 +150,7 @@ class TestTime:
             CHATS[name](tip, timeout=0.5)
         assert time.monotonic() - began < 3
 
+    @pytest.mark.long
     def test_a_stream_may_last_longer_than_its_timeout_while_it_brings_something(self, here, tip):
         here.script(default=talking(1.2))
         reply = drained_whole(tip, timeout=0.5)

@@ -195,6 +195,7 @@ def story(session: ChatSession, admin_client: Client) -> dict[str, Any]:
 
 
 class TestRedaction:
+    @pytest.mark.twice
     def test_nothing_of_it_is_left_in_the_database(self, story: dict[str, Any]) -> None:
         told = chat.redact_message(story["told"])
         assert columns_with(MARK) == set()
@@ -215,6 +216,7 @@ class TestRedaction:
         CompactionRun.objects.update(policy_line="")
         assert columns_with(MARK) == set()
 
+    @pytest.mark.few
     @pytest.mark.parametrize("redact", [chat.redact_message, lambda message: chat.redact_text(message.session, MARK)])
     @pytest.mark.parametrize("summary", PROVIDERS_SUMMARIES)
     def test_a_providers_own_summary_below_it_is_gone(
@@ -282,6 +284,7 @@ class TestRedaction:
         message.refresh_from_db()
         assert message.redacted_at is None
 
+    @pytest.mark.twice
     def test_it_takes_as_many_queries_whatever_is_below(self) -> None:
         """A batch of ids at a time it took some seconds, with the session locked."""
         counted = []
@@ -303,6 +306,7 @@ class TestRedaction:
         chat.redact_message(message)
         assert columns_with(MARK) == set()
 
+    @pytest.mark.twice
     @pytest.mark.parametrize("erase", [chat.redact_message, chat.delete_message])
     def test_a_title_goes_with_the_message_that_it_was_made_of(self, session: ChatSession, erase: Any) -> None:
         """Whatever its words are; in copies too, and a copy of another branch does not have it."""
@@ -370,6 +374,7 @@ class TestInFlight:
 
 
 class TestDeletion:
+    @pytest.mark.twice
     def test_of_a_message_leaves_nothing_of_what_was_below_it(self, story: dict[str, Any]) -> None:
         session = story["told"].session
         chat.delete_message(story["told"])
@@ -494,6 +499,8 @@ WAYS = [
 _QUICK = [("redact_message", None), ("user.delete", None), ("the API", "one between")]
 
 
+@pytest.mark.twice
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("erase", "gone"), [pytest.param(*one, marks=[] if one in _QUICK else pytest.mark.long) for one in WAYS]
 )

@@ -450,6 +450,7 @@ class TestSearches:
         chat.delete_message(nodes[2])
         assert "Albatross" not in texts(second) + texts(third)
 
+    @pytest.mark.few
     @pytest.mark.parametrize("how", ["redacted", "deleted", "gone"])
     @pytest.mark.parametrize("word", ["invoice", "fine name"])
     def test_a_result_that_comes_after_the_erasure_is_emptied(self, nodes, how, word):

@@ -29,6 +29,7 @@ def claim(tip):
     claim.release()
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("write", "moves"),
     [

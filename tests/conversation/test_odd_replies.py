@@ -107,6 +107,7 @@ ODD: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("case", ODD)
 def test_a_tool_loop_goes_on_however_a_model_writes(tip, client, server, case):
     """Streamed they are in the test below. ggml-org/llama.cpp#20198, vercel/ai#7834, agno-agi/agno#9229."""
@@ -124,6 +125,7 @@ def test_a_tool_loop_goes_on_however_a_model_writes(tip, client, server, case):
     assert chat.append_message(tip.session, tip, role="assistant", tool_calls=reply.tool_calls, content=reply.content)
 
 
+@pytest.mark.long
 def test_a_long_chat_of_all_of_them_is_compacted_and_every_prompt_is_valid(settings, session, client, server):
     settings.COMPACTION = small(CONTEXT_WINDOW=2_000, RESERVED_TOKENS=400)
     tip = None
@@ -288,6 +290,7 @@ LARGE: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.few
 @BOTH
 @pytest.mark.parametrize("case", LARGE)
 def test_what_stands_beside_a_reply_is_left_out_where_it_is_too_large_to_be_stored(

@@ -62,6 +62,7 @@ def test_where_it_was_made_nothing_from_above_is_sent(reply, server):
     assert kept["summary_id"] is None
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("block", [BLOCK, ITEM], ids=["Anthropic's", "OpenAI's"])
 @pytest.mark.parametrize("other", ["model", "address", "unknown"])
 def test_for_any_other_the_messages_stand_without_it(session, server, block, other):

@@ -350,6 +350,8 @@ class TestTool:
 
     ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED, LOOK_NAMED]}}
 
+    @pytest.mark.twice
+    @pytest.mark.few
     @pytest.mark.parametrize(
         ("tools", "choice", "left"),
         [
@@ -427,6 +429,7 @@ class TestTool:
         assert result.tool_call_id == ids[0]
         chat.append_message(reply.session, result, role="tool", tool_call_id=ids[1], content="A sail.")
 
+    @pytest.mark.twice
     @EACH
     def test_asked_again_it_is_the_stored_answer_whatever_follows_it(self, session, harbour, server, ask) -> None:
         server.script([search("boat"), steps.reply("Albatross.")])
@@ -436,6 +439,7 @@ class TestTool:
         assert len(server.requests) == 2
         assert chat.get_branch(reply)[-1] == reply
 
+    @pytest.mark.twice
     @EACH
     def test_a_model_that_cannot_stop_searching_leaves_nothing_open(self, harbour, server, ask) -> None:
         server.script([search("boat")] * 5 + [steps.reply("Albatross.")])
@@ -509,6 +513,7 @@ class TestOpened:
         assert "All pumps are fine." in first
         assert "What does the &lt;log&gt; say?" in chat.recall_message(log[4], 2)
 
+    @pytest.mark.twice
     @EACH
     def test_a_model_searches_opens_and_answers(self, log, server, ask) -> None:
         server.script([search("pump 23"), opened(3), steps.reply("It took 4 bar.")])
@@ -520,6 +525,7 @@ class TestOpened:
         chat.redact_message(log[2])
         assert [one.content for one in chat.get_branch(reply) if one.name in RECALL_TOOLS] == ["[redacted]"] * 2
 
+    @pytest.mark.few
     @pytest.mark.parametrize(
         ("number", "page", "said"),
         [

@@ -60,6 +60,7 @@ def check(session: ChatSession, words: dict[int, str]) -> Counter[str]:
     return seen
 
 
+@pytest.mark.twice
 @pytest.mark.parametrize("trees", [1, pytest.param(TREES, marks=pytest.mark.long)], ids=["some", "all"])
 def test_a_search_finds_what_its_own_branch_has_summarized_and_nothing_else(settings, trees) -> None:
     settings.COMPACTION = small(CONTEXT_WINDOW=3_000, RESERVED_TOKENS=500)

@@ -88,6 +88,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("text", WRITTEN)
 def test_however_it_is_written(session: ChatSession, text: str) -> None:
     message = chat.append_message(session, role="user", content=WRITTEN[text])
@@ -136,6 +137,7 @@ FORMS: dict[str, list[str]] = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("form", FORMS)
 def test_all_forms_of_a_name_are_found(session: ChatSession, form: str) -> None:
     ids = [chat.append_message(session, role="user", content=f"It is {text}.").pk for text in FORMS[form]]
@@ -145,6 +147,7 @@ def test_all_forms_of_a_name_are_found(session: ChatSession, form: str) -> None:
     assert [one.id for one in chat.redact_text(session, "Zo\u00eb Kel-Ruiz 47").messages] == ids
 
 
+@pytest.mark.twice
 def test_a_text_is_found_where_it_has_signs_of_another_meaning(session: ChatSession) -> None:
     """A plus, a mark of a quoted line, a dash and an escape are folded in what is searched for as in what is read."""
     texts = ["1 + 2 = 3", "a+b = c", "> 80 \u00b0C", "x \u2212 y", "\u2014 so", "C:\\temp\\x41"]
@@ -153,12 +156,14 @@ def test_a_text_is_found_where_it_has_signs_of_another_meaning(session: ChatSess
         assert [one.id for one in chat.redact_text(session, text).messages] == [pk]
 
 
+@pytest.mark.long
 def test_escapes_of_escapes_end_soon(session: ChatSession) -> None:
     """Each level makes the text five characters shorter: without a bound that takes hours."""
     chat.append_message(session, role="user", content="\\" + "u005c" * 100_000)
     assert not chat.redact_text(session, TEXT).messages
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", PLACES)
 def test_it_is_found_and_redacted_where_it_stands(session: ChatSession, name: str) -> None:
     place, message = PLACES[name]

@@ -57,6 +57,7 @@ PRICES: dict[str, tuple[Callable[[ChatMessage], Any], int, int, int]] = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("has_summary", [False, True])
 @pytest.mark.parametrize("what", PRICES)
 def test_it_waits_this_often(what: str, has_summary: bool, between: Network | None) -> None:

@@ -50,6 +50,7 @@ def long_branch(session: Any, turns: int = 35) -> Any:
 class TestRecovery:
     """justrach/codegraff#203."""
 
+    @pytest.mark.few
     @pytest.mark.parametrize(
         ("message", "fails"),
         [
@@ -79,6 +80,7 @@ class TestRecovery:
         made, following = CompactionRun.objects.order_by("pk")
         assert (made.status, following.status, following.previous_run_id) == ("succeeded", "ready", made.pk)
 
+    @pytest.mark.long
     @EACH
     def test_later_turns_there_are_within_it_and_others_are_not(self, session, server, ask):
         server.script(default=takes(3_000))

@@ -195,6 +195,7 @@ BROKEN: list[Any] = [
 
 @BOTH_STREAMS
 class TestAborted:
+    @pytest.mark.few
     @pytest.mark.parametrize(("step", "partial", "has_cause"), BROKEN)
     def test_a_stream_that_breaks_off_leaves_the_tip_as_it_was(self, tip, server, drain, step, partial, has_cause):
         server.script([step])

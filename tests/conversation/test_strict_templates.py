@@ -48,6 +48,7 @@ def question(session, small_window):
     return chat.append_message(session, tip, role="user", content="Where were we?")
 
 
+@pytest.mark.long
 def test_alternate_roles_joins_what_is_refused_by_default(settings, question, client):
     with pytest.raises(openai.BadRequestError, match="roles must alternate"):
         chat.complete(question, client=client)

@@ -227,6 +227,7 @@ class TestASummarizerAtAnthropic:
         assert run.cost is not None
         assert provider[2][0]["max_tokens"] == 8_000, "no more than the class takes"
 
+    @pytest.mark.few
     @pytest.mark.parametrize(
         ("status", "kind", "message", "code"),
         [
@@ -242,6 +243,7 @@ class TestASummarizerAtAnthropic:
         run = compact(http_status=status, error={"type": kind, "message": message})
         assert (run.error_code, run.error_detail[:8]) == (code, f"HTTP {status}")
 
+    @pytest.mark.long
     def test_a_server_that_drips_is_given_up_in_time(self, compact):
         began = time.monotonic()
         assert compact(**self.said(drips=50)).error_code == "timeout"

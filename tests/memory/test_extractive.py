@@ -123,6 +123,7 @@ class TestBudget:
         text = summarize(planted_conversation(), target, count=count)
         assert 0.75 * target <= count([text])[0] <= target
 
+    @pytest.mark.few
     @pytest.mark.parametrize("what", some(ENDLESS, "words", "brackets", "a list"))
     @pytest.mark.parametrize(("role", "target"), [(Role.USER, 300), (Role.TOOL, 40)])
     def test_whatever_never_ends_does(self, what: str, target: int, role: Role) -> None:

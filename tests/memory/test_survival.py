@@ -91,6 +91,7 @@ def test_in_conversations_that_were_written_blind(forgetful, name, least):
     assert_survived(found, context, least=least, plants=25)
 
 
+@pytest.mark.long
 def test_each_generation_stores_how_much_survived_before_and_after_its_ledger(forgetful):
     session, _, _ = told_and_searched(demo(), 3)
     for run in generations_of(session):
@@ -113,6 +114,7 @@ def compacted(settings, told: Conversation, **changes):
     return told_and_searched(told, GENERATIONS)
 
 
+@pytest.mark.long
 def test_what_still_holds_is_found_in_extracts_five_compactions_deep(settings):
     session, found, context = compacted(settings, demo())
     assert_survived(found, context, least=0.64, plants=45)

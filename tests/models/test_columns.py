@@ -120,6 +120,7 @@ def stored_with(field: models.Field[Any, Any], role: str = "user") -> ChatMessag
     return message
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("field", WORDS, ids=lambda field: field.name)
 def test_a_text_is_found_and_erased_in_each_column_that_a_redaction_changes(field: models.Field[Any, Any]) -> None:
     message = stored_with(field)

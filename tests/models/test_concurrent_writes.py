@@ -82,6 +82,8 @@ ERASURES: dict[str, Callable[[ChatMessage], Any]] = {
 }
 
 
+@pytest.mark.twice
+@pytest.mark.few
 @pytest.mark.parametrize(("one", "other"), [("a person", "a person"), ("a session", "copies"), ("a message", "copies")])
 def test_erasures_of_what_was_copied_lock_sessions_in_one_order(one: str, other: str) -> None:
     """A deletion writes to the sessions that were copied, too: on PostgreSQL each try ended in a deadlock."""

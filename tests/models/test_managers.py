@@ -170,6 +170,7 @@ SHAPES: dict[str, Callable[[ChatSession], list[ChatMessage]]] = {
 }
 
 
+@pytest.mark.twice
 @pytest.mark.parametrize("shape", SHAPES)
 def test_reads_take_one_statement_however_many_there_are(shape: str) -> None:
     """No read of the node API asks once an ancestor, a level or a sibling, and none recurses in Python."""

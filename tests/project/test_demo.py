@@ -187,6 +187,7 @@ class TestStopping:
         running.assert_nothing_is_left()
 
 
+@pytest.mark.long
 @pytest.mark.pure
 def test_a_broken_file_is_refused_before_anything_is_started(tmp_path):
     file = tmp_path / "broken.json"

@@ -119,6 +119,7 @@ def test_postgres_runs_from_a_folder_that_only_its_owner_can_enter_and_beside_su
 
 @pytest.mark.pure
 class TestGuardedProcess:
+    @pytest.mark.long
     def test_a_command_that_does_not_want_to_end_is_killed_with_its_children(self, tmp_path):
         stubborn = "trap '' TERM; sh -c 'trap \"\" TERM; echo $$; sleep 60' & wait"
         command = ["sh", "-c", stubborn]

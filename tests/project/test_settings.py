@@ -141,6 +141,7 @@ class TestCelery:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
+    @pytest.mark.long
     def test_the_settings_and_the_environment_reach_celery(self):
         assert self.shown() == ["redis://127.0.0.1:6379/0", True, True, None, 1, 30, 600]
         variables = {"COMPACTION_SWEEP_SECONDS": "5", "COMPACTION_REDELIVERY_SECONDS": "7"}

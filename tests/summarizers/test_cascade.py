@@ -193,6 +193,7 @@ class TestDeadline:
         assert 0.3 <= time.monotonic() - started < 0.3 + MARGIN
         server.wait_for_disconnects(1)
 
+    @pytest.mark.long
     def test_all_remedies_of_one_question_share_its_deadline(self, server):
         server.script([late(1.2, unsupported_parameter("temperature")), steps.hang()])
         with ThreadPoolExecutor(max_workers=1) as threads:

@@ -146,6 +146,7 @@ def test_every_code_is_made_to_happen():
 
 
 class TestManual:
+    @pytest.mark.few
     @pytest.mark.parametrize(
         ("case", "is_awaited"), [*((case, False) for case in ALL), ("empty", True), ("timeout", True), ("quota", True)]
     )
@@ -236,6 +237,7 @@ def test_what_the_model_is_shown_stands_below_its_summary_whatever_that_takes(se
 class TestExtract:
     """What stands in for a model's summary."""
 
+    @pytest.mark.few
     @pytest.mark.parametrize("case", ["oversize", "no_progress", *PASSING, "quota", TOO_SMALL])
     def test_it_does_after_the_last_attempt_whatever_the_code(self, server, settings, case, caplog, broker):
         settings.COMPACTION = site(server, case)

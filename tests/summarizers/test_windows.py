@@ -240,6 +240,7 @@ class TestAtRest:
             assert chat.compact(tip).status == "succeeded"
             assert windows.learned_at(server.url, "house-small")[1].capacity.input_tokens < 7_000
 
+    @pytest.mark.long
     def test_a_tokenizer_that_makes_three_times_as_many_is_refused_nothing_once_it_was_asked(self, settings):
         """As small models do of Russian: a third of the window is all that may be asked for."""
         refused = []

@@ -138,15 +138,18 @@ def assert_grows_like(make: Callable[[int], Any], run: Callable[[Any], Any], few
     assert after < max(FLOOR, MOST_TIME * before)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", some(DOCUMENTS, "a fan", "files of ChatGPT", "keys that nobody knows"))
 def test_four_times_the_messages_take_about_four_times_as_much(kind: str) -> None:
     assert_grows_like(DOCUMENTS[kind], read)
 
 
+@pytest.mark.long
 def test_an_export_grows_like_its_conversation() -> None:
     assert_grows_like(agent, histories.WRITERS["chatgpt"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "unit", some(["[[[[]]]],", "{},", '"ab",', '{"a":1},', "[", '"[",', '\\"', "\\\\"], "[", '{"a":1},', '\\"')
 )

@@ -222,6 +222,7 @@ class TestOpenAIFormat:
         assert times == ["2026-03-02T08:19:03+00:00"] * 2 + ["2026-03-02T09:19:03+00:00"]
         assert session.created_at.isoformat() == "2026-03-02T08:00:00+00:00"
 
+    @pytest.mark.long
     def test_a_long_chain_and_a_wide_fork_need_no_recursion(self, json_file):
         chain = [user(f"{n}", id=n) for n in range(1100)]
         wide = [assistant(f"w{n}", parent=0) for n in range(30)]

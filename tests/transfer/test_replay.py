@@ -177,6 +177,7 @@ class TestRetention:
         assert [one["before"]["retention"] for one in found["bundles"]] == told
         assert 0 < told[0] < 1
 
+    @pytest.mark.long
     def test_over_generations_each_with_its_extract(self, server, tmp_path):
         session = chat.start_session()
         facts = "Never use the well of Ilse Marten. It holds 4,711 litres."

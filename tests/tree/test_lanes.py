@@ -76,6 +76,7 @@ FORKED: Acts = [
 ]
 
 
+@pytest.mark.twice
 @settings(max_examples=8, deadline=None)
 @example(acts=FORKED)
 @given(acts=ACTS)

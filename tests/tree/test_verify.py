@@ -256,6 +256,7 @@ def without_live_index() -> Iterator[None]:
 
 
 class TestCorruption:
+    @pytest.mark.twice
     def test_each_kind_is_found_and_nothing_else(self, world):
         """One world for all of them: each corruption is rolled back before the next."""
         missed, met = {}, {Finding.TWO_LIVE}

@@ -124,6 +124,7 @@ def test_copies_are_known_by_the_first_one_afterwards(old_database: str) -> None
     assert list(rows.all()) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("app", "newest"),
     [

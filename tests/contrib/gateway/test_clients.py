@@ -135,6 +135,7 @@ GIVES_UP |= set(itertools.product(("agents, responses", "agents, responses by id
 SENT = sorted(set(itertools.product(CLIENTS, VARIANTS, [False, True])) - GIVES_UP)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("name", "variant", "stream"),
     [pytest.param(*one, marks=[pytest.mark.long] * (at % 3 > 0)) for at, one in enumerate(SENT)],
@@ -148,6 +149,7 @@ def test_what_a_model_may_send(name, variant, stream, gateway, server, users):
     assert stored_of(users[0]) == (1, model.rows())
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("headers", [{}, NAMED], ids=["alone", "header"])
 @pytest.mark.parametrize("said", [None, {"tool_calls": [{"index": 0, "function": {"arguments": "["}}]}])
 def test_a_stop_in_the_middle(api, said, headers, gateway, server, users):

@@ -186,6 +186,7 @@ CLIENTS = {
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("turns", "header"), [(3, False), *(pytest.param(6, header, marks=pytest.mark.long) for header in (False, True))]
 )
@@ -279,6 +280,7 @@ def test_no_request_is_shown_another_conversation(server, turns):
         messages.append({"role": "assistant", "content": reply})
 
 
+@pytest.mark.long
 def test_a_message_is_read_once_for_all_variants_that_it_is_compared_with(server, monkeypatch):
     texts = [text for day in range(5) for text in (f"Which tide has day {day}?", "It is high at noon.")]
     read, shown, compared, likeness = [], identity._shown, [], placing.likeness
@@ -299,6 +301,7 @@ def test_a_message_is_read_once_for_all_variants_that_it_is_compared_with(server
     assert counted(6) == counted(1)
 
 
+@pytest.mark.long
 def test_stopped_replies_one_after_another_cost_no_query_each(users):
     """Their clients have seen the beginning of each."""
 

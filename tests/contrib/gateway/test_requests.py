@@ -122,6 +122,7 @@ SAID = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", SAID)
 def test_all_that_a_client_says_passes_the_redactor(server, settings, name, stream):
@@ -171,6 +172,7 @@ def prompts_are_ours(user, session, action):
     return action != "change"
 
 
+@pytest.mark.long
 def test_replies_of_one_user_have_a_bound(api, server, monkeypatch):
     monkeypatch.setattr(Gateway, "at_once", 2)
     server.script([stream_of("Half ", then=steps.hang())] * 2)

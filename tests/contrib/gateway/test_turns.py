@@ -42,6 +42,7 @@ def test_turns_an_edit_and_a_regeneration(api, server, users, stream):
     assert all(one.sent_context for one in session.messages.filter(role="assistant"))
 
 
+@pytest.mark.few
 @BY_EITHER
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("window", [500, 100_000])
@@ -130,6 +131,7 @@ def test_a_client_is_shown_no_search_and_goes_on_below_its_answer(api, server, m
     assert "".join(one.role[0] for one in chat.get_branch(tip)) == "uauatauatta"
 
 
+@pytest.mark.long
 def test_many_turns_fill_the_window(server, settings):
     settings.COMPACTION = {**settings.COMPACTION, "CONTEXT_WINDOW": 4000, "RESERVED_TOKENS": 500, "COOLDOWN_SECONDS": 0}
     server.script(default=steps.reply("Noted: " + "berth and dues and cargo of the day are in the book. " * 30))

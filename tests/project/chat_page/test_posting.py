@@ -56,6 +56,7 @@ class TestPosting:
 class TestFailures:
     """Whatever an endpoint does, the person's message is kept and can be answered later."""
 
+    @pytest.mark.few
     @pytest.mark.parametrize(
         ("step", "told"),
         [

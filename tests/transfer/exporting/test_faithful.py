@@ -31,6 +31,7 @@ class TestFaithful:
         assert [entry["generation"] for entry in exported.index["summaries"]] == [1, 2, 3]
         assert b"previous-summary" in (exported.bundles[2] / "user-message.md").read_bytes()
 
+    @pytest.mark.long
     def test_a_cut_inside_a_turn_its_pin_and_the_summary_that_lets_it_go(self, server, session, tmp_path):
         tip = None
         first = loop(session, None, 20)
@@ -181,6 +182,7 @@ class TestMetadata:
         assert exported.index["leaks"] == 1
         assert "compaction-001  leaks\n" in exported.out
 
+    @pytest.mark.long
     def test_reading_back_costs_the_same_at_any_length(self, server, session):
         tip = None
         for _ in range(3):

@@ -37,6 +37,7 @@ class TestFolders:
         exported = export(tmp_path / "out")
         assert sorted(path.name for path in exported.folder.iterdir()) == ["001-a-b", "002-a-b", "index.json"]
 
+    @pytest.mark.long
     def test_one_session_and_only_long_ones(self, server, tmp_path):
         short, long = chat.start_session(title="short"), chat.start_session(title="long")
         chat.compact(talk(short, None, 7)[-1])
@@ -177,6 +178,7 @@ class TestChanged:
         made.save()
         assert export(tmp_path / "out").reasons == ["redactor_missing"]
 
+    @pytest.mark.long
     def test_a_copy_has_no_compaction_of_its_own(self, server, session, tmp_path):
         messages = talk(session, None, 8)
         chat.compact(messages[-1])
