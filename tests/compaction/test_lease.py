@@ -101,7 +101,7 @@ def test_no_model_is_asked_beyond_the_limit(branch, settings, server, monkeypatc
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     # A worker of a busy machine has time to write what it has spent.
     monkeypatch.setattr(leases, "_GRACE_SHARE", 2.0)
-    settings.COMPACTION = {**settings.COMPACTION, **cascade(server, "m1", "m2", "m3", timeout=30), "RUN_TIME_LIMIT": 1}
+    settings.COMPACTION = {**settings.COMPACTION, **cascade(server, "m1", "m2", "m3", timeout=30), "RUN_TIME_LIMIT": 3}
     spent = {"prompt_tokens": 700, "completion_tokens": 5, "total_tokens": 705}
     server.script([steps.reply("No.", usage=spent), steps.hang(20)])
     started = time.monotonic()
