@@ -99,14 +99,14 @@ def cascade(server, *models, **options):
 def test_no_model_is_asked_beyond_the_limit(branch, settings, server, monkeypatch):
     """One that hangs is cancelled then; those after it get nothing of the conversation."""
     monkeypatch.setenv(KEY_VARIABLE, KEY)
-    # A worker of a busy machine has time to write what it has spent.
+    # On a busy machine the first model is asked, and what was spent is written, in time.
     monkeypatch.setattr(leases, "_GRACE_SHARE", 2.0)
-    settings.COMPACTION = {**settings.COMPACTION, **cascade(server, "m1", "m2", "m3", timeout=30), "RUN_TIME_LIMIT": 3}
+    settings.COMPACTION = {**settings.COMPACTION, **cascade(server, "m1", "m2", "m3", timeout=30), "RUN_TIME_LIMIT": 5}
     spent = {"prompt_tokens": 700, "completion_tokens": 5, "total_tokens": 705}
-    server.script([steps.reply("No.", usage=spent), steps.hang(20)])
+    server.script([steps.reply("No.", usage=spent), steps.hang(60)])
     started = time.monotonic()
     run = carried_out(branch)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
     assert [body["model"] for body in server.requests] == ["m1", "m2"]
     assert (run.status, run.error_code, run.attempts) == ("failed", "time_limit", 1)
     assert run.events.get(kind="failed").payload["input_tokens"] == run.input_tokens == 700
