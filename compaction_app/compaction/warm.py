@@ -53,8 +53,8 @@ def last_prompt(
     run: CompactionRun, branch: Branch, plan: CompactionPlan, summarizer: Summarizer
 ) -> tuple[ChatPrompt, Message] | Cold:
     """The prompt of the newest reply, and the last message that was in it; or why it is not used. Four queries."""
-    if not (kept := run.request):
-        # An erasure has left nothing of it.
+    if run.is_for_another_branch or not (kept := run.request):
+        # It has more than is carried over; or an erasure has left nothing of it.
         return Cold.OTHER_PROMPT
     request = ContextRequest(**{**kept, "tools": kept["tools"] and json.loads(kept["tools"])})
     model, endpoint = request.model or run.session.model, request.endpoint or endpoint_of()

@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from compaction_app.compaction.execute import wait_for_end
 from compaction_app.compaction.leases import is_under_way
 from compaction_app.compaction.trigger import CompactionRequest
-from compaction_app.conf import Mode, get_settings
+from compaction_app.conf import Mode
 from compaction_app.context.budget import ContextRequest
 from compaction_app.conversation.append import OwnKey, check_key
 from compaction_app.conversation.compact import asked_request, open_and_enqueue, opened, opened_by
@@ -36,18 +36,18 @@ def carry_over(source: ChatMessage, tip: ChatMessage, *, idempotency_key: str = 
     Raises :class:`InvalidMessage` unless both are of one session and ``source`` is on another branch than ``tip``;
     :class:`ReplyUnderWay` while ``tip`` is answered; what :func:`compact` raises where the summary is not made.
     """
-    made, run = _begun(source, tip, idempotency_key)
+    begun, run = _begun(source, tip, idempotency_key)
     if run is not None:
         _check_made(without_waiting(wait_for_end(run, BLOCKING)))
-    return made or _stored(source, tip, idempotency_key)
+    return _stored(begun, tip, idempotency_key)
 
 
 async def acarry_over(source: ChatMessage, tip: ChatMessage, *, idempotency_key: str = "") -> ChatMessage:
     """:func:`carry_over` with the model awaited, where one is asked."""
-    made, run = await sync_to_async(_begun)(source, tip, idempotency_key)
+    begun, run = await sync_to_async(_begun)(source, tip, idempotency_key)
     if run is not None:
         _check_made(await wait_for_end(run, AWAITED))
-    return made or await sync_to_async(_stored)(source, tip, idempotency_key)
+    return await sync_to_async(_stored)(begun, tip, idempotency_key)
 
 
 def request_carry_over(source: ChatMessage, tip: ChatMessage) -> CompactionRun | None:
@@ -55,17 +55,22 @@ def request_carry_over(source: ChatMessage, tip: ChatMessage) -> CompactionRun |
 
     For pages, which do not wait for a model. It raises as :func:`carry_over` does.
     """
-    made = _summary_of(source, tip)
-    return None if made else opened_by(open_and_enqueue(_request(source, tip)))
+    asked = _request(source, tip)
+    return None if _summary_of(asked, tip) else opened_by(open_and_enqueue(asked))
 
 
-def _begun(source: ChatMessage, tip: ChatMessage, key: str) -> tuple[ChatMessage | None, CompactionRun | None]:
-    """The message that was stored with this key, or the run that makes the summary; neither where that is there."""
-    made = _made_before(source, tip, key)
-    if made or _summary_of(source, tip):
+def _begun(
+    source: ChatMessage, tip: ChatMessage, key: str
+) -> tuple[ChatMessage | CompactionRequest, CompactionRun | None]:
+    """The message that was stored with this key, or what is asked for, with the run that makes its summary, if that
+    is not there."""
+    if made := _made_before(source, tip, key):
         return made, None
+    asked = _request(source, tip)
+    if _summary_of(asked, tip):
+        return asked, None
     require_no_transaction(tip)
-    return None, opened(_request(source, tip))
+    return asked, opened(asked)
 
 
 def _own_key(source: ChatMessage, tip: ChatMessage, key: str) -> OwnKey:
@@ -81,8 +86,10 @@ def _made_before(source: ChatMessage, tip: ChatMessage, key: str) -> ChatMessage
     return rows.filter(idempotency_key=_own_key(source, tip, key)).first() if key else None
 
 
-def _length(source: ChatMessage, tip: ChatMessage) -> int:
-    """How many messages the branch of ``source`` has below the fork."""
+def _request(source: ChatMessage, tip: ChatMessage) -> CompactionRequest:
+    """To summarize what the branch of ``source`` has below the fork."""
+    check_tip(tip)
+    asked = asked_request(source, ContextRequest(), trigger=Trigger.CARRY_OVER)
     if source.session_id != tip.session_id:
         raise InvalidMessage("source must be of the session of tip.", field="source")
     own, other = path_ids(tip), path_ids(source)
@@ -90,25 +97,19 @@ def _length(source: ChatMessage, tip: ChatMessage) -> int:
         raise MessageNotFound(f"Message {(source if own else tip).pk} does not exist any more.")
     if source.pk in own or tip.pk in other:
         raise InvalidMessage("source must be on another branch: one of the two goes on with the other.", field="source")
-    return len({*other} - {*own})
+    return replace(asked, until=source.pk, carried=len({*other} - {*own}))
 
 
-def _summary_of(source: ChatMessage, tip: ChatMessage) -> ChatMessage | None:
-    """The summary that :func:`carry_over` would bring, where one was made before. It checks the arguments."""
-    length = _length(source, tip)
-    if get_settings(tip.session.settings).mode == Mode.OFF:
+def _summary_of(asked: CompactionRequest, tip: ChatMessage) -> ChatMessage | None:
+    """The summary that is asked for, where it was made before."""
+    if asked.resolved.settings.mode == Mode.OFF:
         raise CompactionRefused(reason=SkipReason.MODE_OFF)
     if is_under_way(tip):
         raise ReplyUnderWay(f"A reply to message {tip.pk} is under way.", message_id=tip.pk)
-    runs = CompactionRun.objects.in_database_of(source).filter(trigger=Trigger.CARRY_OVER, cutoff=source.pk)
-    runs = runs.filter(tip=source.pk, messages_compacted=length, summary__redacted_at=None, summary__isnull=False)
-    run = runs.select_related("summary").order_by("-id").first()
+    runs = CompactionRun.objects.in_database_of(tip).filter(trigger=Trigger.CARRY_OVER, cutoff=asked.until)
+    runs = runs.filter(tip=asked.until, messages_compacted=asked.carried, summary__redacted_at=None)
+    run = runs.filter(summary__isnull=False).select_related("summary").order_by("-id").first()
     return run.summary if run else None
-
-
-def _request(source: ChatMessage, tip: ChatMessage) -> CompactionRequest:
-    asked = asked_request(source, ContextRequest(), trigger=Trigger.CARRY_OVER)
-    return replace(asked, until=source.pk, carried=_length(source, tip))
 
 
 def _check_made(run: CompactionRun) -> None:
@@ -117,12 +118,14 @@ def _check_made(run: CompactionRun) -> None:
         raise CompactionRefused(f"There is no summary to carry over: {reason}.", reason=reason)
 
 
-def _stored(source: ChatMessage, tip: ChatMessage, key: str) -> ChatMessage:
+def _stored(asked: ChatMessage | CompactionRequest, tip: ChatMessage, key: str) -> ChatMessage:
+    if isinstance(asked, ChatMessage):
+        return asked
     # An erasure waits, and then finds the message.
     with locked(tip):
-        if made := _made_before(source, tip, key):
+        if made := _made_before(asked.tip, tip, key):
             return made
-        summary = _summary_of(source, tip)
+        summary = _summary_of(asked, tip)
         if summary is None:
             raise CompactionRefused("What it tells has just been erased.", reason=SkipReason.BASE_CHANGED)
         message = ChatMessage(
@@ -130,6 +133,6 @@ def _stored(source: ChatMessage, tip: ChatMessage, key: str) -> ChatMessage:
             role=Role.USER,
             content=carried_message(summary.text),
             copy_of=summary.pk,
-            idempotency_key=_own_key(source, tip, key) if key else "",
+            idempotency_key=_own_key(asked.tip, tip, key) if key else "",
         )
         return ChatMessage.objects.append_chain(tip, [message])[0]

@@ -433,8 +433,8 @@ SELECT up.tip FROM up JOIN {MESSAGES} m ON up.lane = {_LANE.format(row="m")} AND
 WHERE m.id = %s
 """
 
-#: Of a session's newest runs the newest that is anchored on a branch, at or below the cutoff of the summary in use, if
-#: there is one: id, status, code, summary. From lane to lane.
+#: Of a session's newest runs, but those for another branch, the newest that is anchored on a branch, at or below the
+#: cutoff of the summary in use, if there is one: id, status, code, summary. From lane to lane.
 NEWEST_RUN = f"""
 WITH RECURSIVE up(lane, depth) AS (
     SELECT {_LANE.format(row="t")}, t.depth FROM {MESSAGES} t WHERE t.id = %(tip)s
@@ -444,7 +444,8 @@ WITH RECURSIVE up(lane, depth) AS (
 )
 SELECT r.id, r.status, r.error_code, r.summary_id FROM (
     SELECT n.id, n.status, n.error_code, n.summary_id, n.anchor_id FROM {RUNS} n
-    WHERE n.session_id = (SELECT t.session_id FROM {MESSAGES} t WHERE t.id = %(tip)s) ORDER BY n.id DESC LIMIT 100
+    WHERE n.session_id = (SELECT t.session_id FROM {MESSAGES} t WHERE t.id = %(tip)s) AND n.trigger <> 'carry_over'
+    ORDER BY n.id DESC LIMIT 100
 ) r JOIN {MESSAGES} a ON a.id = r.anchor_id JOIN up ON up.lane = {_LANE.format(row="a")} AND up.depth >= a.depth
 WHERE r.status <> 'skipped' AND a.depth >= COALESCE(
     (SELECT c.depth FROM {MESSAGES} c WHERE c.id = CAST(%(cutoff)s AS bigint)), 0)

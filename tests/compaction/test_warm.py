@@ -199,6 +199,22 @@ def test_another_address_is_another_model(session, server):
     assert cold_because() == "other_model"
 
 
+def test_what_is_carried_over_is_not_asked_behind_a_prompt_that_has_more(session, server, settings, monkeypatch):
+    """In several steps, of which the first ends above that prompt's end."""
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    settings.COMPACTION |= asks(MODELS=[{"model": "house-model", "max_input_tokens": 6_000}], WARM=True)
+    [top] = chat.append_messages(session, None, [{"role": "user", "content": "Who knows the harbour's secret?"}])
+    question = chat.append_messages(session, top, [*turns(range(1, 14)), {"role": "user", "content": "And 99-693?"}])[
+        -1
+    ]
+    reply = completed(question, server)
+    before = len(server.requests)
+    chat.carry_over(reply, chat.append_message(session, top, role="user", content="I do."))
+    sent = server.requests[before:]
+    assert len(sent) > 1
+    assert "secret" not in json.dumps(sent)
+
+
 def test_the_chats_own_model_is_asked_where_the_host_lists_it(session, server, settings):
     own = [{"model": "house-model", "base_url": server.url}]
     settings.COMPACTION |= asks(MODELS=[{"model": "small", "base_url": server.url}], CHAT_MODELS=own, WARM=3_600)
