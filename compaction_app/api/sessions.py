@@ -38,6 +38,7 @@ from compaction_app.api.schemas import (
 )
 from compaction_app.contrib import histories
 from compaction_app.conversation.append import start_session
+from compaction_app.conversation.hand_over import needs_summary
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.models.columns import lean
 from compaction_app.models.database import database_of, locked
@@ -203,7 +204,7 @@ def hand_over(request: HttpRequest, message_id: Id, idempotency_key: Idempotency
     which needs `compact`."""
     tip = require_tip(find_message(request, message_id, Action.COPY), "message_id")
     require(request, None, Action.CREATE)
-    if chat.find_summary(tip) is None:
+    if needs_summary(tip):
         require(request, tip.session, Action.COMPACT)
     count_against_throttle(user_of(request))
     return Status(201, chat.hand_over(tip, owner=user_of(request), idempotency_key=idempotency_key or ""))

@@ -159,6 +159,9 @@ class TestHandOver:
 
     def test_where_a_summary_is_made_first_whoever_asks_may_compact(self, world):
         sue, page = user("sue", "view_chatsession", "view_chatmessage"), f"messages/{world.tip.pk}/hand_over"
+        # One that has become too large for the window is none, too.
+        ChatMessage.objects.filter(pk=world.summary.pk).update(token_count=7_990)
+        problem(Asker(sue).post(page), 403, "forbidden")
         chat.retire_summary(world.summary)
         problem(Asker(sue).post(page), 403, "forbidden")
         assert Asker(world.owner).post(page).status_code == 201
