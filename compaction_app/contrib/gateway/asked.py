@@ -45,6 +45,8 @@ _BLANKS = re.compile(r"[\x00-\x20\x7f-\xa0\u2000-\u200f\u2028-\u202f\ufeff]+")
 #: No path of a file is as long; a shorter one is written with the letters of base64, but seldom of its length.
 _LONGEST_PATH = 4096
 MAX_MESSAGES = 10_000
+#: The id of an answer before anything was said: what names it begins a conversation.
+NOTHING = f"resp_{0:032x}"
 #: Messages in the chat format, with the places in a client's list that errors name.
 Numbered = Callable[[Iterable[Any]], Iterable[tuple[int, Mapping[str, Any]]]]
 #: The user's own replies by the ids that clients know, as many as there are.

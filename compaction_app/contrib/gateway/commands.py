@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.utils.formats import date_format
+from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 
 from compaction_app import chat
@@ -77,7 +78,7 @@ def _list(tip: ChatMessage, user: Any) -> str:
 def _line(run: CompactionRun) -> str:
     return _("Summary %(number)s of %(date)s: %(messages)s messages, %(before)s → %(after)s tokens.") % {
         "number": run.generation,
-        "date": date_format(run.created_at, "SHORT_DATETIME_FORMAT"),
+        "date": date_format(localtime(run.created_at), "SHORT_DATETIME_FORMAT"),
         "messages": run.messages_compacted,
         "before": run.tokens_before,
         "after": run.tokens_after,

@@ -15,7 +15,7 @@ from openai import BaseModel
 from openai.types.responses import Response, ResponseStreamEvent
 
 from compaction_app.contrib import sse
-from compaction_app.contrib.gateway.asked import USUAL, Find, Form, GatewayError, read_messages
+from compaction_app.contrib.gateway.asked import NOTHING, USUAL, Find, Form, GatewayError, read_messages
 from compaction_app.contrib.gateway.identity import Fields, Said
 from compaction_app.conversation.recall import other_calls
 from compaction_app.messages.transcript import reasoning_text
@@ -118,7 +118,7 @@ class Responses(Form):
             if text:
                 "".join(self._grow(kind, text))
         "".join(self._end(reply))
-        return self._response(reply).to_dict(mode="json", exclude_unset=True)
+        return self._response(reply).to_dict(mode="json", exclude_unset=True, warnings=False)
 
     def begun(self) -> str:
         return "".join(self._say(f"response.{kind}", response=self._response()) for kind in ("created", "in_progress"))
@@ -257,6 +257,7 @@ def _messages_of(items: Iterable[Mapping[str, Any]], find: Find) -> list[tuple[i
     """Items of one answer are one message. What the tree has of its reasoning is not read again."""
     items = list(items)
     named = find({_reply_id(item) for item in items if item.get("type") == "item_reference"})
+    named = {NOTHING: ChatMessage(content="-"), **named}
     messages: list[tuple[int, dict[str, Any]]] = []
     above = ""
     for number, item in enumerate(items):
@@ -320,10 +321,10 @@ def _in_chat_words(body: Mapping[str, Any]) -> dict[str, Any]:
         chat["response_format"] = {"type": "json_schema", "json_schema": schema}
     elif form.get("type") != "text":
         chat["response_format"] = form or None
-    chat["tools"] = list(map(_tool, chat.get("tools") or ()))
+    chat["tools"] = _tools(chat.get("tools"))
     if isinstance(choice := chat.get("tool_choice"), Mapping):
         if choice.get("type") == "allowed_tools":
-            allowed = {"mode": choice.get("mode"), "tools": list(map(_tool, choice.get("tools") or ()))}
+            allowed = {"mode": choice.get("mode"), "tools": _tools(choice.get("tools"))}
             chat["tool_choice"] = {"type": "allowed_tools", "allowed_tools": allowed}
         else:
             chat["tool_choice"] = _tool(choice)
@@ -335,6 +336,12 @@ def _object(body: dict[str, Any], name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise GatewayError(400, f"{name} must be an object.", param=name)
     return value
+
+
+def _tools(given: Any) -> list[dict[str, Any]]:
+    if not isinstance(given or [], list):
+        raise GatewayError(400, "tools must be a list.", param="tools")
+    return list(map(_tool, given or ()))
 
 
 def _tool(tool: Any) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from compaction_app.contrib import sse
 from compaction_app.contrib.gateway import commands
 from compaction_app.contrib.gateway.asked import (
     IGNORED,
+    NOTHING,
     PARAMETERS,
     Asked,
     Form,
@@ -274,7 +275,7 @@ class Gateway:
         params = read_params(read, self.parameters, self.ignored)
         messages = read.messages(partial(messages_named, user))
         above = messages_named(user, [read.previous_id]).get(read.previous_id)
-        if read.previous_id and above is None:
+        if read.previous_id not in ("", NOTHING) and above is None:
             message = f"Previous response with id {read.previous_id[:MAX_ID]!r} not found."
             raise GatewayError(400, message, code="previous_response_not_found", param="previous_response_id")
         prompt, turns = read.instructions, messages
@@ -313,9 +314,10 @@ class Gateway:
         has_place = not asked.is_task and (asked.turns or asked.below)
         found: Place | None = await way.do(self._place, asked) if has_place else None
         text = await commands.answer(command, found.tip if found else None, asked.user, way)
-        if found:
+        if asked.form.reply_id and found:
             await way.do(name_message, found.tip, asked.form.reply_id)
-            asked.form.reply_id = found.tip.external_id if asked.form.reply_id else ""
+        if asked.form.reply_id:
+            asked.form.reply_id = found.tip.external_id if found else NOTHING
         return _given(asked, way, _unstored({"content": text, "model": asked.model}))
 
     async def _answer_task(self, asked: Asked, client: Any, way: Way) -> HttpResponseBase:

@@ -7,6 +7,8 @@ import json
 import openai
 import pytest
 from django.core.cache import cache
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
 
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing import steps
@@ -21,6 +23,7 @@ LONG = [f"Day {day}: the Ada lies at berth {day}. " * 40 for day in range(6)]
 @pytest.fixture(autouse=True)
 def site(settings, server):
     settings.COMPACTION = small(CONTEXT_WINDOW=100_000)
+    settings.TIME_ZONE = "Asia/Tokyo"
     cache.clear()
     server.script(default=steps.reply("Noted."))
 
@@ -42,7 +45,8 @@ def test_it_compacts_and_is_no_message_of_the_tree(api, server, told, stream):
     line = ask(api, *talk(*told, "/compact Keep the berths."), stream=stream)
     run = CompactionRun.objects.get()
     assert (run.status, run.trigger, run.instructions) == ("succeeded", "manual", "Keep the berths.")
-    assert line.startswith("Compacted. Summary 1 of ")
+    made = date_format(localtime(run.created_at), "SHORT_DATETIME_FORMAT")
+    assert line.startswith(f"Compacted. Summary 1 of {made}: ")
     assert f"{run.messages_compacted} messages, {run.tokens_before} → {run.tokens_after} tokens." in line
     assert "\n" not in line
     listed = ask(api, *talk(*told, "/compact Keep the berths.", line, " /compactions\n"), stream=stream)

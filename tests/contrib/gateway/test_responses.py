@@ -268,6 +268,8 @@ REFUSED = [
     ({"model": "gpt-unknown"}, 404, "model_not_found", "model"),
     ({"tools": [{"type": "web_search"}]}, 400, "unsupported_value", "tools"),
     ({"tools": ["look"]}, 400, "unsupported_value", "tools"),
+    ({"tools": 5}, 400, None, "tools"),
+    ({"tool_choice": {"type": "allowed_tools", "tools": 5}}, 400, None, "tools"),
     ({"tool_choice": {"type": "file_search"}}, 400, "unsupported_value", "tools"),
     ({"background": True}, 400, "unsupported_parameter", "background"),
     ({"conversation": "conv_1"}, 400, "unsupported_parameter", "conversation"),
@@ -347,6 +349,16 @@ def test_a_command_leaves_the_place_where_it_was(api, server, settings, stream):
     assert len({one.pk for one in tips}) == 1
     assert goes_on.output_text == "Noted."
     assert not ChatMessage.objects.filter(content__contains="/compact")
+
+
+@BOTH
+def test_a_command_before_anything_was_said_is_no_place(api, server, stream):
+    server.script(default=steps.reply("Noted."))
+    line = respond(api, "/compact", stream=stream)
+    named = {"type": "item_reference", "id": line.output[0].id}
+    respond(api, "q1", previous_response_id=line.id, stream=stream)
+    respond(api, [user("/compact"), named, user("q2")], stream=stream)
+    assert branches(*ChatSession.objects.order_by("created_at")) == [["q1", "Noted."], ["q2", "Noted."]]
 
 
 def test_reasoning_between_two_texts(api, server):
