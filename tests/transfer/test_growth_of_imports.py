@@ -69,6 +69,17 @@ def plain(n: int, parent: Callable[[int], Any]) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": "q", "id": str(i), "parent": parent(i)} for i in range(n)]}
 
 
+def lines(*rows: dict[str, Any]) -> files.LinesOfSession:
+    """The session of an agent."""
+    return files.LinesOfSession(heads=[rows[0]], lines=[(number, 1, row) for number, row in enumerate(rows, start=1)])
+
+
+def wrote(own: str, above: str, *blocks: Any) -> dict[str, Any]:
+    """A line of Claude Code."""
+    message = {"id": "m", "role": "assistant", "content": blocks}
+    return {"type": "assistant", "sessionId": "s", "uuid": own, "parentUuid": above, "message": message}
+
+
 #: A document of n messages, or of one with n of something.
 DOCUMENTS: dict[str, Callable[[int], Any]] = {
     "thoughts above replies": lambda n: gpt(
@@ -101,6 +112,16 @@ DOCUMENTS: dict[str, Callable[[int], Any]] = {
     ),
     "calls of LibreChat": lambda n: libre(
         bubble("a", None, False, content=[{"type": "tool_call", "tool_call": {"name": "f", "output": "x"}}] * n)
+    ),
+    "titles of Claude Code": lambda n: lines(
+        wrote("u", ""), *({"type": "summary", "summary": "a", "leafUuid": f"x{i}"} for i in range(16 * n))
+    ),
+    "calls and results of Claude Code": lambda n: lines(
+        *(wrote(f"u{i}", f"u{i - 1}", *USES) for i in range(n)), *(wrote(f"r{i}", f"u{i}", *RESULTS) for i in range(n))
+    ),
+    "turns of Codex that are rolled back": lambda n: lines(
+        *[{"payload": {"type": "message", "role": "user", "content": "x"}, "type": "response_item"}] * n,
+        *[{"payload": {"type": kind}, "type": "event_msg"} for kind in ("user_message", "thread_rolled_back")] * n,
     ),
     "a chain": lambda n: plain(n, lambda i: str(i - 1) if i else None),
     "a fan": lambda n: plain(n, lambda i: "0" if i else None),
@@ -139,7 +160,9 @@ def assert_grows_like(make: Callable[[int], Any], run: Callable[[Any], Any], few
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", some(DOCUMENTS, "a fan", "files of ChatGPT", "keys that nobody knows"))
+@pytest.mark.parametrize(
+    "kind", some(DOCUMENTS, "a fan", "files of ChatGPT", "titles of Claude Code", "keys that nobody knows")
+)
 def test_four_times_the_messages_take_about_four_times_as_much(kind: str) -> None:
     assert_grows_like(DOCUMENTS[kind], read)
 

@@ -128,7 +128,6 @@ class _Session:
 
     def title(self) -> str:
         # Older versions wrote the summaries of other sessions into the newest one.
-        others = [leaf for kind, leaf, _ in self._titles if kind == "summary" and leaf not in self._homes]
-        self.rows.notes["summaries of other sessions, left out"] += len(others)
-        titles = {kind: text for kind, leaf, text in self._titles if kind != "summary" or leaf not in others}
-        return next(filter(None, map(titles.get, _TITLES)), self._asked)
+        own = [(kind, text) for kind, leaf, text in self._titles if kind != "summary" or leaf in self._homes]
+        self.rows.notes["summaries of other sessions, left out"] += len(self._titles) - len(own)
+        return next(filter(None, map(dict(own).get, _TITLES)), self._asked)
