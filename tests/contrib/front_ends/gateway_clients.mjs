@@ -1,4 +1,5 @@
 // OpenAI clients of npm in their own tool loops: `node gateway_clients.mjs '{"client": …}'` prints the answers.
+import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, isStepCount, jsonSchema, streamText, tool } from "ai";
 import OpenAI from "openai";
@@ -21,8 +22,26 @@ async function openai() {
   return answers;
 }
 
-async function ai() {
-  const provider = createOpenAICompatible({ name: "house", baseURL, apiKey, headers });
+async function openaiResponses() {
+  const client = new OpenAI({ baseURL, apiKey, defaultHeaders: headers, maxRetries: 0 });
+  const how = { model, tools: [{ type: "function", name: "look", strict: false, ...look }] };
+  const answers = [];
+  const input = [];
+  for (const content of questions) {
+    input.push({ role: "user", content });
+    for (let calls = [null]; calls.length; ) {
+      const asked = { ...how, input };
+      const made = stream ? await client.responses.stream(asked).finalResponse() : await client.responses.create(asked);
+      calls = made.output.filter((one) => one.type === "function_call");
+      input.push(...made.output, ...calls.map(({ call_id }) => ({ type: "function_call_output", call_id, output: page })));
+      answers[questions.indexOf(content)] = made.output_text;
+    }
+  }
+  return answers;
+}
+
+async function ai(makes = createOpenAICompatible) {
+  const provider = makes({ name: "house", baseURL, apiKey, headers });
   const tools = { look: tool({ description: look.description, inputSchema: jsonSchema(parameters), execute: () => page }) };
   const answers = [];
   let messages = [];
@@ -36,4 +55,4 @@ async function ai() {
   return answers;
 }
 
-console.log(JSON.stringify(await { openai, ai }[asked.client]()));
+console.log(JSON.stringify(await { openai, openaiResponses, ai, aiResponses: () => ai(createOpenAI) }[asked.client]()));

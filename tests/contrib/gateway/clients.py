@@ -252,7 +252,12 @@ IN_PYTHON: dict[str, Callable[[Talk], list[str]]] = {
         pydantic_ai, model="OpenAIResponsesModel", openai_previous_response_id="auto"
     ),
 }
-IN_NODE = {"openai (npm)": "openai", "ai (npm)": "ai"}
+IN_NODE = {
+    "openai (npm)": "openai",
+    "ai (npm)": "ai",
+    "openai (npm), responses": "openaiResponses",
+    "ai (npm), responses": "aiResponses",
+}
 CLIENTS = [*IN_PYTHON, *IN_NODE]
 
 
