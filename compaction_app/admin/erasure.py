@@ -29,7 +29,7 @@ from compaction_app.admin.compacting import COMPACT, held_back, requested_after
 from compaction_app.admin.display import joined
 from compaction_app.admin.links import Links
 from compaction_app.admin.records import RecordAdmin
-from compaction_app.conversation.erase import continued_with, live_built_on, quotations_of
+from compaction_app.conversation.erase import carried_from, continued_with, live_built_on, quotations_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.columns import lean
@@ -176,10 +176,9 @@ class ErasingAdmin(RecordAdmin):
         )
 
     def _told_of_redacting(self, links: Links, message: ChatMessage) -> dict[str, Any]:
-        _nodes, live = _at_or_below(message)
-        quotations = quotations_of(message, [message.pk])
-        continued = len(continued_with(message))
-        return {"quotations": len(quotations), "continued": continued, **_without(links, live, message.session)}
+        nodes, live = _at_or_below(message)
+        told = {"quotations": len(quotations_of(message, [message.pk])), "carried": carried_from(nodes).count()}
+        return {**told, "continued": len(continued_with(message)), **_without(links, live, message.session)}
 
     def _redact_form(self, links: Links, message: ChatMessage) -> type[forms.Form]:
         """With a box for each copy of the message that the user may see; nothing tells of others."""
@@ -278,6 +277,7 @@ class ErasingAdmin(RecordAdmin):
             "live": live,
             "most": _MOST_NAMED,
             "continued": len(continued_with(obj)),
+            "carried": carried_from(nodes).exclude(pk__in=nodes.values("pk")).count(),
             "unseen": _unseen_above(obj, live),
         }
 

@@ -32,7 +32,7 @@ from compaction_app.admin.messages import of_kind
 from compaction_app.conf import Mode
 from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.contrib import histories
-from compaction_app.conversation.erase import continued_in
+from compaction_app.conversation.erase import carried_from, continued_in
 from compaction_app.conversation.search import sessions_with
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.messages.validation import as_id
@@ -292,7 +292,8 @@ class ChatSessionAdmin(records.RecordAdmin):
 
     def deletion(self, links: Links, obj: ChatSession) -> dict[str, Any]:
         counts = {name: records.bounded_count(rows) for name, (_, rows, _) in self._lists(obj).items()}
-        return {"counts": counts, "continued": len(continued_in(obj, [obj.pk]))}
+        carried = carried_from(obj.messages.all()).exclude(session=obj.pk)
+        return {"counts": counts, "continued": len(continued_in(obj, [obj.pk])), "carried": carried.count()}
 
     def delete_model(self, request: HttpRequest, obj: ChatSession) -> None:
         with suppress(MessageNotFound):  # deleted since it was read, as by a second click

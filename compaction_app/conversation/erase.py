@@ -412,6 +412,12 @@ def _erase_carried(near: Any, summaries: Collection[int], deleted: Collection[in
             _redact(one, REDACTED)
 
 
+def carried_from(nodes: QuerySet[ChatMessage]) -> ChatMessageQuerySet:
+    """The messages, wherever they are, that carry over a summary among some nodes."""
+    made = nodes.filter(retired_reason=Trigger.CARRY_OVER, redacted_at=None).order_by().values("pk")
+    return ChatMessage.objects.using(nodes.db).messages().filter(copy_of__in=made, redacted_at=None)
+
+
 def _for_other_branches(near: Any, session_ids: Collection[Any]) -> ChatMessageQuerySet:
     """The summaries of some sessions that were made to be carried over, and were not erased since."""
     found = ChatMessage.objects.in_database_of(near).filter(session__in=session_ids)

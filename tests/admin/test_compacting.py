@@ -200,3 +200,10 @@ class TestCarryingOver:
         assert "source must be on another branch" in refused.text
         assert "no such message in this session" in operator.post(page, {"source": 2**40}).text
         assert login("view_chatmessage").get(page).status_code == 403
+        # The pages that ask before an erasure there say how many it reaches.
+        copy, viewing = chat.copy_branch(carried), (f"view_{model}" for model in MODELS)
+        asking = login(*viewing, "redact_chatmessage", "delete_chatmessage", "delete_chatsession")
+        pages = {url(f"chatmessage_{how}", pk): 2 for how in ("redact", "delete") for pk in (other[0].pk, other[-1].pk)}
+        pages |= {url("chatmessage_delete", nodes[0].pk): 1, url("chatsession_delete", session.pk): 1}
+        pages |= {url("chatmessage_redact", nodes[-1].pk): 0, url("chatsession_delete", copy.pk): 0}
+        assert {one: asking.get(one).context["carried"] for one in pages} == pages
