@@ -14,10 +14,11 @@ from django.utils.translation import gettext as _
 from compaction_app import chat
 from compaction_app.api.permissions import Action, count_against_throttle, is_allowed
 from compaction_app.contrib.gateway.identity import Fields
+from compaction_app.exceptions import CompactionRefused
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.models.columns import lean
 from compaction_app.summarizers.waiting import Way
-from compaction_app.values import Role, RunStatus
+from compaction_app.values import Role, RunStatus, Suppression
 
 COMPACT, LIST = "/compact", "/compactions"
 
@@ -49,7 +50,12 @@ async def answer(command: tuple[str, str], tip: ChatMessage | None, user: Any, w
     if name == LIST:
         return str(await way.do(_list, tip, user))
     await way.do(_check, tip, user)
-    run = await way.call(chat.acompact if way.is_awaited else chat.compact, tip, instructions=words, author=user)
+    try:
+        run = await way.call(chat.acompact if way.is_awaited else chat.compact, tip, instructions=words, author=user)
+    except CompactionRefused as error:
+        if error.reason != Suppression.OPEN_RUN:
+            raise
+        return _("This branch is being compacted already.")
     if run.status == RunStatus.SKIPPED:
         return _("Nothing to compact.")
     return _("Compacted. %(summary)s") % {"summary": _line(run)}

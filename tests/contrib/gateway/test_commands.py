@@ -10,6 +10,7 @@ from django.core.cache import cache
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
 
+from compaction_app import chat
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.testing import steps
 from tests.contrib.gateway.site import BY_EITHER, ask, branches, post, talk
@@ -75,6 +76,13 @@ def test_before_anything_was_said_and_where_nothing_is_new(server):
     status, error = post(*talk("/compact", "Nothing to compact."))
     assert (status, error["message"]) == (400, "There is no message behind the gateway's own answer.")
     assert ChatMessage.objects.count() == 2
+
+
+def test_while_a_worker_compacts_it_says_so(server, told):
+    tip = ChatMessage.objects.latest("id")
+    run = chat.request_compaction(tip, trigger="manual")
+    assert CompactionRun.objects.claim(run.pk)
+    assert post(*talk(*told, "/compact")) == (200, "This branch is being compacted already.")
 
 
 def test_words_that_are_no_command(server):
