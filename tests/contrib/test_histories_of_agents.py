@@ -153,6 +153,7 @@ def test_a_reply_in_lines_is_one_message_and_the_results_of_its_calls_follow_it(
     # As it goes back to the model, signature and all.
     assert reply.original["data"]["content"] == [THOUGHT, block("So."), use("c1"), use("c2", "Bash")]
     assert session.messages.get(external_id="r2").original["data"]["content"] == [TURN[9]["message"]["content"][0]]
+    assert session.messages.get(external_id="b").original is None, "a text alone is stored once"
     left_out = {"file-history-snapshot": 1, "queue-operation": 1, "progress": 2}
     assert +one.notes == {
         **{f"lines of the type {kind}, left out": number for kind, number in left_out.items()},
@@ -289,6 +290,7 @@ def test_what_follows_in_a_rollout(rows, lines, tmp_path):
     assert first.session.metadata["codex"] == {"id": "r", "cwd": "/srv/tide", "git": {"branch": "main"}}
     reply = first.session.messages.get(external_id="line 8")
     assert reply.original["data"] == [SEALED["payload"], CALL["payload"], PATCH["payload"]]
+    assert {one.original for one in first.session.messages.filter(role="user")} == {None}
 
 
 def test_the_first_rollouts_have_nothing_around_their_items(tmp_path):

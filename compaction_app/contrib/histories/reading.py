@@ -201,7 +201,8 @@ def as_they_came(nodes: Mapping[Any, Mapping[str, Any]]) -> list[dict[str, Any]]
     """
     messages: list[dict[str, Any]] = []
     for node in nodes.values():
-        made = [one for _, joined in items_joined(node["items"]) for one in messages_of(joined, "model")]
+        items = items_joined(map(_as_text, node["items"]) if len(node["items"]) == 1 else node["items"])
+        made = [one for _, joined in items for one in messages_of(joined, "model")]
         made[-1] |= node["about"]
         parent = nodes[node["parent"]]["id"] if node["parent"] in nodes else None
         for number, one in enumerate(made, start=1):
@@ -210,6 +211,15 @@ def as_they_came(nodes: Mapping[Any, Mapping[str, Any]]) -> list[dict[str, Any]]
             parent = own
         messages += made
     return messages
+
+
+def _as_text(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """One text alone as the fields give it back, so that it is not stored twice."""
+    content = item.get("content")
+    part: Any = content[0] if isinstance(content, list) and len(content) == 1 else None
+    is_text = isinstance(part, Mapping) and part.keys() <= {"type", "text"} and isinstance(part.get("text"), str)
+    is_alone = is_text and item.keys() <= {"type", "role", "content"}
+    return {"role": item["role"], "content": part["text"]} if is_alone and "role" in item else item
 
 
 class WaitingCalls:
