@@ -1,4 +1,4 @@
-"""What pages name is there: settings, commands, options, codes, files, classes, pictures; the snippet runs."""
+"""What pages name is there: settings, commands, options, codes, files, classes; the snippet runs."""
 
 import contextlib
 import io
@@ -115,18 +115,6 @@ def test_the_snippet_runs() -> None:
         exec(snippet, {})  # our own document, so that it goes on working
     assert "with 0 tool results shortened" in out.getvalue()
     assert "none False" in out.getvalue()
-
-
-TOUR = (DOCS / "admin.md").read_text()
-#: Bytes of a picture.
-MOST_BYTES = 150_000
-
-
-@pytest.mark.pure
-def test_every_picture_of_the_admin_is_there_and_small():
-    pictures = re.findall(r"[(\"]([\w-]+\.png)[)\"]", TOUR)
-    assert sorted(pictures) == sorted(path.name for path in DOCS.glob("admin-*.png"))
-    assert {name for name in pictures if (DOCS / name).stat().st_size > MOST_BYTES} == set()
 
 
 ARCHITECTURE = (DOCS / "architecture.md").read_text()
