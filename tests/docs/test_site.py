@@ -22,6 +22,7 @@ from compaction_app.models import CompactionRun
 from compaction_app.transfer.rebuild import NotRebuilt
 from compaction_app.values import ErrorCode, EventKind, RunStatus, SkipReason, Strategy, Suppression
 from tests.conftest import REPOSITORY
+from tests.docs import signatures
 
 DOCS = REPOSITORY / "docs"
 DOCUMENTED = re.findall(r"^\.\. (?:auto\w+|py:data):: ([\w.]+)", (DOCS / "reference.md").read_text(), re.MULTILINE)
@@ -57,6 +58,11 @@ def test_every_signal_is_described_where_the_reference_takes_it_from() -> None:
     assert "compaction_app.signals" in DOCUMENTED
     named = {name for name, found in vars(signals).items() if isinstance(found, signals.Signal)}
     assert named == set(re.findall(r"^``(\w+)`` \(", signals.__doc__ or "", re.MULTILINE))
+
+
+@pytest.mark.pure
+def test_the_signatures_are_those_of_the_code() -> None:
+    assert signatures.PAGE.read_text() == signatures.page(), "python -m tests.docs.signatures"
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
