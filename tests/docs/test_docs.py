@@ -19,7 +19,7 @@ from tests.test_layout import PACKAGE
 from tests.transfer.bundling import talk
 
 DOCS = REPOSITORY / "docs"
-DOCUMENTS = [DOCS / name for name in ("why-not-compacted.md", "tuning.md", "replay.md")]
+DOCUMENTS = [DOCS / name for name in ("why-not-compacted.md", "tuning.md", "commands.md")]
 COMMAND = re.compile(r"python manage\.py (\w+)([^`\n|]*)")
 
 
@@ -38,7 +38,7 @@ def test_every_command_and_option_is_one(page: Path) -> None:
         if command != "shell":
             assert set(re.findall(r"--[\w-]+", rest)) <= options_of(command), command
     alone = set(re.findall(r"`(--[\w-]+)`", text))
-    assert bool(alone) == (page.name == "replay.md")
+    assert bool(alone) == (page.name == "commands.md")
     assert alone <= options_of("export_compactions") | options_of("replay_compactions")
 
 
@@ -54,7 +54,7 @@ def test_every_code_that_keeps_a_compaction_back_or_fails_a_run_is_explained() -
 
 @pytest.mark.pure
 def test_every_file_of_a_bundle_and_every_reason_is_explained() -> None:
-    text = (DOCS / "replay.md").read_text()
+    text = (DOCS / "commands.md").read_text()
     for word in (*bundles.FILES, *NotRebuilt):
         assert f"`{word}`" in text, word
 

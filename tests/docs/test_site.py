@@ -116,7 +116,7 @@ def test_every_setting_is_explained_with_its_default() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    ["production", "troubleshooting", "adopting", "upgrading", "security", "tuning", "why-not-compacted", "replay"],
+    ["production", "troubleshooting", "adopting", "upgrading", "security", "tuning", "why-not-compacted", "commands"],
 )
 def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
     text = (DOCS / f"{page}.md").read_text()
@@ -130,7 +130,7 @@ def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
     codes = {*ErrorCode, *EventKind, *SkipReason, *Suppression, *Strategy, *RunStatus}
     reasons = re.findall(r"(?:reason|event|layer|outcome|status\*?,) `(\w+)`", text)
     assert set(reasons) <= set(map(str, codes))
-    if page in ("tuning", "why-not-compacted", "replay"):
+    if page in ("tuning", "why-not-compacted", "commands"):
         named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
         words = {"api_key_env", "max_input_tokens", "should_compact", "request_compaction"}
         assert named - set(map(str, {*codes, *NotRebuilt})) - set(get_commands()) - words == set()
