@@ -200,9 +200,11 @@ class CompactionEventAdmin(records.RecordAdmin):
     search_help_text = gettext_lazy("Event ids or session ids.")
 
     def columns(self, links: Links) -> Sequence[Any]:
+        kind, run, session, message = links.columns(CompactionEvent, "kind", "run", "session", "message")
         return (
             column("event", _("event"), lambda event: _("Event {id}").format(id=event.pk)),
-            *links.columns(CompactionEvent, "kind", "run", "session", "message"),
+            column("kind", _("kind, run"), lambda event: _with_notes(kind(event), run(event))),
+            column("session", _("session, message"), lambda event: _with_notes(session(event), message(event))),
             column("numbers", _("numbers"), lambda event: display.shortened(display.figures(event.payload))),
             *links.columns(CompactionEvent, "created_at"),
         )
