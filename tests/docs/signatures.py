@@ -32,7 +32,7 @@ def _sections() -> Iterator[str]:
     for part in parts:
         if names := re.findall(r"^\.\. autofunction:: ([\w.]+)", part, re.MULTILINE):
             heading, _, _ = part.partition("\n")
-            stubs = "\n\n".join(_stub(name) for name in names)
+            stubs = "\n\n\n".join(_stub(name) for name in names)
             yield f"## {heading}\n\n```python\n{stubs}\n```\n"
 
 

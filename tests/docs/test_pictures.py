@@ -13,6 +13,7 @@ MOST_BYTES = 200_000
 OF_BENCH = {"read.svg", "turn.svg"}
 
 
+@pytest.mark.appearance
 @pytest.mark.django_db(transaction=True)
 def test_the_words_of_every_picture_are_those_of_the_pages(admin_client) -> None:
     with demo() as session:
