@@ -46,7 +46,7 @@ help:
 	@echo "make bench-all         also long conversations, a table of a million messages, and workers"
 	@echo "make evaluate          what summaries keep and whether they mislead, into docs/proofs.md"
 	@echo "make docs              build the documentation site into var/docs, strictly"
-	@echo "make screenshots       take the pictures of docs/admin.md, in var/screenshots (needs Chromium)"
+	@echo "make screenshots       take the pictures of the documentation into docs/ (needs Chromium)"
 	@echo "make clean             remove .venv, caches and the local database"
 
 setup: $(STAMP)

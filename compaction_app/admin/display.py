@@ -207,6 +207,7 @@ _BY_FIELD: dict[type[models.Field[Any, Any]], Callable[[Any], str]] = {
     models.IntegerField: number,
     models.DecimalField: money,
     models.TextField: text_block,
+    models.BooleanField: lambda value: _("yes") if value else EMPTY,
 }
 
 

@@ -10,7 +10,7 @@ from django.db.models.functions import TruncDate
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.functional import cached_property
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -75,7 +75,7 @@ class CompactionRunAdmin(records.RecordAdmin):
 
     def columns(self, links: Links) -> Sequence[Any]:
         def made(run: CompactionRun) -> str:
-            return _with_note(display.history_tokens(run), links.summary(run.summary_id))
+            return _with_notes(display.history_tokens(run), links.summary(run.summary_id))
 
         def asked(run: CompactionRun) -> str:
             model = [display.line(display.model_name(run.summarizer_model), SHORT_NAME)] if run.summarizer_model else []
@@ -84,7 +84,7 @@ class CompactionRunAdmin(records.RecordAdmin):
                 # Else a phone breaks it within the number.
                 said = _("cost {}").format(display.money(run.cost))
                 cost = [format_html('<span class="compaction-when">{}</span>', said)]
-            return _with_note(run.get_trigger_display(), display.joined([*model, *cost]))
+            return _with_notes(run.get_trigger_display(), *model, *cost)
 
         return (
             column("run", _("run"), lambda run: _("Run {id}").format(id=run.pk)),
@@ -200,9 +200,11 @@ class CompactionEventAdmin(records.RecordAdmin):
     search_help_text = gettext_lazy("Event ids or session ids.")
 
     def columns(self, links: Links) -> Sequence[Any]:
+        kind, run, session, message = links.columns(CompactionEvent, "kind", "run", "session", "message")
         return (
             column("event", _("event"), lambda event: _("Event {id}").format(id=event.pk)),
-            *links.columns(CompactionEvent, "kind", "run", "session", "message"),
+            column("kind", _("kind, run"), lambda event: _with_notes(kind(event), run(event))),
+            column("session", _("session, message"), lambda event: _with_notes(session(event), message(event))),
             column("numbers", _("numbers"), lambda event: display.shortened(display.figures(event.payload))),
             *links.columns(CompactionEvent, "created_at"),
         )
@@ -214,9 +216,10 @@ class CompactionEventAdmin(records.RecordAdmin):
 
 def _outcome(run: CompactionRun) -> str:
     """The status with the code that explains it."""
-    return display.joined(filter(None, (display.run_badge(run), display.run_reason(run))), ": ")
+    return _with_notes(display.run_badge(run), display.run_reason(run))
 
 
-def _with_note(text: str, note: str) -> str:
-    """Two values in one column of the list: with a column for each, some were cut off."""
-    return text if note == display.EMPTY else format_html('{} <span class="compaction-stacked">{}</span>', text, note)
+def _with_notes(text: str, *notes: str) -> str:
+    """Several values in one column of the list, below each other: with a column for each, some were cut off."""
+    shown = ((note,) for note in notes if note not in ("", display.EMPTY))
+    return format_html("{}{}", text, format_html_join("", ' <span class="compaction-stacked">{}</span>', shown))

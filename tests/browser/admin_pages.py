@@ -19,9 +19,9 @@ NO_PAGES = {
     *(f"{model}_history" for model in MODELS if model != "chatsession"),
 }
 #: Parts of a message that have an address of their own. They are answers of plain text, which is no page to look at;
-#: what they show must still do nothing.
+#: what they show must still do nothing. So is a session's export, a file.
 TEXTS = ("content", "tool_calls", "reasoning", "attachments", "metadata")
-PLAIN_TEXTS = {"chatmessage_text"}
+PLAIN_TEXTS = {"chatmessage_text", "chatsession_export"}
 
 
 def pages(h: Harbour) -> dict[str, tuple[Model, ...]]:
@@ -29,7 +29,7 @@ def pages(h: Harbour) -> dict[str, tuple[Model, ...]]:
     return {
         **{f"chatsession_{page}": (h.session,) for page in ("change", "history", "delete")},
         "chatmessage_change": (h.tip, h.generations[1], h.retired),
-        **{f"chatmessage_{page}": (h.tip,) for page in ("transcript", "delete", "compact")},
+        **{f"chatmessage_{page}": (h.tip,) for page in ("transcript", "delete", "compact", "hand_over", "carry_over")},
         "chatmessage_redact": (h.first,),
         **{f"chatmessage_{page}": (h.generations[0],) for page in ("retire", "correct")},
         "compactionrun_change": (h.run, h.failed),

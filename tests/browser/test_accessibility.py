@@ -57,14 +57,14 @@ STICKS_OUT = """() => {
 
 
 @pytest.fixture
-def looked_at(open_page):
+def looked_at(open_page, settings):
     """Look at pages as a person, in every way; what is wrong with them, a line each."""
     # Here and not above: without a browser this file is skipped, not broken.
     from axe_playwright_python.sync_playwright import Axe
 
     def look(user: Any, addresses: list[str]) -> tuple[list[str], set[tuple[str, str]]]:
         # axe writes styles into the page to measure it. That the pages need none is for the other tests to say.
-        page = open_page(user, bypass_csp=True)
+        page = open_page(user, bypass_csp=True, locale=settings.LANGUAGE_CODE)
         axe_script = Axe().axe_script
         wrong: dict[str, list[str]] = {}
         excused = set()
@@ -104,7 +104,9 @@ def excuses(page: Any, key: tuple[str, str], finding: dict[str, str]) -> bool:
     return finding["rule"] == rule and page.locator(finding["target"]).evaluate("(e, s) => e.matches(s)", selector)
 
 
-def test_the_pages_of_the_admin_have_no_serious_fault(looked_at):
+@pytest.mark.parametrize("language", ["en-us", "de"])
+def test_the_pages_of_the_admin_have_no_serious_fault(looked_at, settings, language):
+    settings.LANGUAGE_CODE = language
     harbour = conversations.harbour()
     assert not admin_pages.unknown(harbour), "a page that nobody looks at"
     wrong, excused = looked_at(conversations.superuser(), admin_pages.addresses(harbour))
@@ -142,7 +144,8 @@ def test_the_pages_of_the_chat_have_no_serious_fault(looked_at):
 LONG = "Supercalifragilisticexpialidocious" * 6
 WIDTH = "document.documentElement.scrollWidth"
 #: Lists, contexts and events that have more than is visible.
-SCROLLED = """[...document.querySelectorAll('.results, .compaction-context, .compaction-events')]
+SCROLLED = """[...document.querySelectorAll(
+    '.results, .compaction-context, .compaction-legend, .compaction-events')]
     .filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.className)"""
 
 
@@ -180,7 +183,7 @@ def test_no_column_is_hidden_at_the_side(open_page, settings, language):
         url("chatmessage_changelist", session=harbour.session.pk),
     ]
     for size, pages in ((PHONE, addresses), (DESKTOP, addresses + of_messages)):
-        page = open_page(admin, viewport=size)
+        page = open_page(admin, viewport=size, locale=language)
         for address in pages:
             assert page.goto(address).status == 200, address
             assert page.evaluate(SCROLLED) == [], (address, size)

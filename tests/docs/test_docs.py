@@ -1,4 +1,4 @@
-"""What pages name is there: settings, commands, options, codes, files, classes, pictures; the snippet runs."""
+"""What pages name is there: settings, commands, options, codes, files, classes; the snippet runs."""
 
 import contextlib
 import io
@@ -19,7 +19,7 @@ from tests.test_layout import PACKAGE
 from tests.transfer.bundling import talk
 
 DOCS = REPOSITORY / "docs"
-DOCUMENTS = [DOCS / name for name in ("why-not-compacted.md", "tuning.md", "replay.md")]
+DOCUMENTS = [DOCS / name for name in ("why-not-compacted.md", "tuning.md", "commands.md")]
 COMMAND = re.compile(r"python manage\.py (\w+)([^`\n|]*)")
 
 
@@ -38,7 +38,7 @@ def test_every_command_and_option_is_one(page: Path) -> None:
         if command != "shell":
             assert set(re.findall(r"--[\w-]+", rest)) <= options_of(command), command
     alone = set(re.findall(r"`(--[\w-]+)`", text))
-    assert bool(alone) == (page.name == "replay.md")
+    assert bool(alone) == (page.name == "commands.md")
     assert alone <= options_of("export_compactions") | options_of("replay_compactions")
 
 
@@ -54,7 +54,7 @@ def test_every_code_that_keeps_a_compaction_back_or_fails_a_run_is_explained() -
 
 @pytest.mark.pure
 def test_every_file_of_a_bundle_and_every_reason_is_explained() -> None:
-    text = (DOCS / "replay.md").read_text()
+    text = (DOCS / "commands.md").read_text()
     for word in (*bundles.FILES, *NotRebuilt):
         assert f"`{word}`" in text, word
 
@@ -115,18 +115,6 @@ def test_the_snippet_runs() -> None:
         exec(snippet, {})  # our own document, so that it goes on working
     assert "with 0 tool results shortened" in out.getvalue()
     assert "none False" in out.getvalue()
-
-
-TOUR = (DOCS / "admin.md").read_text()
-#: Bytes of a picture.
-MOST_BYTES = 150_000
-
-
-@pytest.mark.pure
-def test_every_picture_of_the_admin_is_there_and_small():
-    pictures = re.findall(r"[(\"]([\w-]+\.png)[)\"]", TOUR)
-    assert sorted(pictures) == sorted(path.name for path in DOCS.glob("admin-*.png"))
-    assert {name for name in pictures if (DOCS / name).stat().st_size > MOST_BYTES} == set()
 
 
 ARCHITECTURE = (DOCS / "architecture.md").read_text()

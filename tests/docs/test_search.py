@@ -1,6 +1,7 @@
-"""The words of who searches lead to the right page: they stand in its title, headings and first sentences.
+"""A search of the documentation, such as "bot forgot", finds the page with the answer first.
 
-Sphinx finds a page only if it has every word, and counts titles and headings above text.
+Sphinx finds a page only if it has every word of the search, and ranks words in titles and headings higher. So the words
+that people search for must be in the title, the headings or the first sentences of that page.
 """
 
 import re

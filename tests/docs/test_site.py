@@ -22,6 +22,7 @@ from compaction_app.models import CompactionRun
 from compaction_app.transfer.rebuild import NotRebuilt
 from compaction_app.values import ErrorCode, EventKind, RunStatus, SkipReason, Strategy, Suppression
 from tests.conftest import REPOSITORY
+from tests.docs import signatures
 
 DOCS = REPOSITORY / "docs"
 DOCUMENTED = re.findall(r"^\.\. (?:auto\w+|py:data):: ([\w.]+)", (DOCS / "reference.md").read_text(), re.MULTILINE)
@@ -57,6 +58,11 @@ def test_every_signal_is_described_where_the_reference_takes_it_from() -> None:
     assert "compaction_app.signals" in DOCUMENTED
     named = {name for name, found in vars(signals).items() if isinstance(found, signals.Signal)}
     assert named == set(re.findall(r"^``(\w+)`` \(", signals.__doc__ or "", re.MULTILINE))
+
+
+@pytest.mark.pure
+def test_the_signatures_are_those_of_the_code() -> None:
+    assert signatures.PAGE.read_text() == signatures.page(), "python -m tests.docs.signatures"
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
@@ -110,7 +116,7 @@ def test_every_setting_is_explained_with_its_default() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    ["production", "troubleshooting", "adopting", "upgrading", "security", "tuning", "why-not-compacted", "replay"],
+    ["production", "troubleshooting", "adopting", "upgrading", "security", "tuning", "why-not-compacted", "commands"],
 )
 def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
     text = (DOCS / f"{page}.md").read_text()
@@ -124,7 +130,7 @@ def test_settings_and_codes_that_a_page_names_are_there(page: str) -> None:
     codes = {*ErrorCode, *EventKind, *SkipReason, *Suppression, *Strategy, *RunStatus}
     reasons = re.findall(r"(?:reason|event|layer|outcome|status\*?,) `(\w+)`", text)
     assert set(reasons) <= set(map(str, codes))
-    if page in ("tuning", "why-not-compacted", "replay"):
+    if page in ("tuning", "why-not-compacted", "commands"):
         named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
         words = {"api_key_env", "max_input_tokens", "should_compact", "request_compaction"}
         assert named - set(map(str, {*codes, *NotRebuilt})) - set(get_commands()) - words == set()
