@@ -39,7 +39,8 @@ from project.chat.shown import (
     ToolCall,
     Variants,
 )
-from project.chat.turns import model_for, words_for
+from project.chat.turns import model_for
+from project.chat.words import words_for
 
 #: Longer texts are cut here, with a link to the full text.
 SHOWN_CHARACTERS = 20_000
@@ -105,7 +106,7 @@ def read_state(session: ChatSession, tip: ChatMessage | None) -> State:
     try:
         context = chat.get_context(tip, model=model_for(session))
     except CompactionError as error:
-        return State(problem=words_for(error)[0])
+        return State(problem=words_for(error))
     measured = meter_of(context, tip)
     mode, run = get_settings(session.settings).mode, None
     if measured.state in (MeterState.RUNNING, MeterState.FAILED):

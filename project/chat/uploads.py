@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
+from django.utils.formats import number_format
+from django.utils.translation import gettext
 
 MAX_FILES = 10
 #: Of all files of a message: as base64 within ``MAX_MESSAGE_BYTES``.
@@ -58,13 +60,18 @@ class Uploads:
         )
 
 
+def too_large() -> str:
+    megabytes = number_format(MAX_BYTES / 1_000_000, 1)
+    return gettext("Files may have {megabytes} MB together; these have more.").format(megabytes=megabytes)
+
+
 def read_files(files: Iterable[UploadedFile[bytes]]) -> Uploads:
     """Raises :class:`forms.ValidationError`, with words for whoever chose the file."""
     files = list(files)
     if len(files) > MAX_FILES:
         raise forms.ValidationError(f"Send at most {MAX_FILES} files with a message.")
     if sum(file.size or 0 for file in files) > MAX_BYTES:
-        raise forms.ValidationError(f"Files may have {MAX_BYTES / 1_000_000:.1f} MB together; these have more.")
+        raise forms.ValidationError(too_large())
     texts, pictures = [], []
     for file in files:
         name = _FORBIDDEN_IN_NAMES.sub("_", file.name or "file")[:100]

@@ -37,6 +37,7 @@ from compaction_app.values import Role
 from project.chat import commands, markdown, reading, turns, uploads
 from project.chat.forms import EditForm, MessageForm, NewForm, TitleForm
 from project.chat.shown import PAGE_SIZE
+from project.chat.words import for_script, words_for
 
 REFUSED = 422
 #: What the page's script accepts, and no browser by itself.
@@ -55,7 +56,7 @@ View = TypeVar("View", bound=Callable[..., Any])
 def render_page(
     request: HttpRequest, template: str, context: dict[str, Any] | None = None, *, status: int = 200
 ) -> HttpResponse:
-    return guard(render(request, template, context, status=status))
+    return guard(render(request, template, {"words": for_script()} | (context or {}), status=status))
 
 
 def guard(response: Response) -> Response:
@@ -150,7 +151,7 @@ def new_session(request: HttpRequest) -> HttpResponse:
             # With this message its words are erased.
             started.save(update_fields=["title_of"])
     except CompactionError as error:
-        form.add_error("content", turns.words_for(error)[0])
+        form.add_error("content", words_for(error))
         return _new_page(request, form, status=REFUSED)
     return _answer(request, started, message)
 
@@ -311,7 +312,7 @@ def post_message(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
             return _run_command(request, found, parent, form, command)
         message = _append(found, parent, form)
     except CompactionError as error:
-        form.add_error("content", turns.words_for(error)[0])
+        form.add_error("content", words_for(error))
         return _branch_page(request, found, parent, form=form, status=REFUSED)
     if (model := _chosen_model(request)) and model != found.model:
         found.model = model
@@ -335,7 +336,7 @@ def edit_message(request: HttpRequest, session_id: uuid.UUID, message_id: int) -
     try:
         message = _append(found, original.parent, form, **kept)
     except CompactionError as error:
-        form.add_error("content", turns.words_for(error)[0])
+        form.add_error("content", words_for(error))
         return _refuse_edit(request, found, original, form)
     return _answer(request, found, message)
 
@@ -376,7 +377,7 @@ def hand_over(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> H
         # Sent twice, it is one chat.
         return _show_new(request, chat.hand_over(tip, idempotency_key=request.POST.get("key", "")[:64]))
     except CompactionError as error:
-        messages.error(request, turns.words_for(error)[0])
+        messages.error(request, words_for(error))
         return redirect(_address(tip))
 
 
@@ -394,7 +395,7 @@ def carry_over(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> 
             return redirect(_address(tip))
         tip = chat.carry_over(source, tip, idempotency_key=request.POST.get("key", "")[:64])
     except CompactionError as error:
-        messages.error(request, turns.words_for(error)[0])
+        messages.error(request, words_for(error))
     return redirect(_address(tip))
 
 
@@ -416,7 +417,7 @@ def pin(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpRes
     try:
         (chat.pin_message if "pin" in request.POST else chat.unpin_message)(message)
     except CompactionError as error:
-        messages.error(request, turns.words_for(error)[0])
+        messages.error(request, words_for(error))
     branch = reverse("chat:branch", args=[found.pk, tip.pk])
     return redirect(f"{branch}?end={_whole_number(request.POST.get('end')) or tip.depth}#m{message.pk}")
 
@@ -431,7 +432,7 @@ def cut(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpRes
         notice = commands.compact(found, tip, "", until=_message(found, message_id))
         messages.add_message(request, notice.level, notice.text, extra_tags="open")
     except CompactionError as error:
-        messages.error(request, turns.words_for(error)[0])
+        messages.error(request, words_for(error))
     return redirect(_address(tip))
 
 
@@ -447,7 +448,7 @@ def correct(request: HttpRequest, session_id: uuid.UUID, message_id: int, summar
         chat.correct_summary(summary, text, tip=tip, author=request.user)
     except CompactionError as error:
         # With what was written, which may be long.
-        messages.error(request, turns.words_for(error)[0])
+        messages.error(request, words_for(error))
         end = reading.read_state(found, tip).cutoff_end or None
         return _branch_page(request, found, tip, end=end, corrected=text, status=422)
     messages.success(request, "The model reads your text from now on.")
@@ -484,11 +485,11 @@ def _answer(
     if request.headers.get("Accept") == JSON:
         asked = {"page": _address(message), "message": message.pk, "regenerate": regenerate}
         return guard(JsonResponse(asked))
-    turn = turns.take_turn(session, message, regenerate=regenerate)
-    if turn.problem:
-        detail = f" ({turn.detail})" if turn.detail and request.user.is_staff else ""
-        messages.error(request, f"{turn.problem}{detail} Your message is saved; press Retry.")
-    return redirect(_address(turn.tip))
+    tip, problem = turns.take_turn(session, message, regenerate=regenerate)
+    # A conversation that is too long is told of by the page itself.
+    if problem and problem != reading.read_state(session, tip).problem:
+        messages.error(request, problem)
+    return redirect(_address(tip))
 
 
 def _run_command(

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.db import connections
 from django.test import Client, override_settings
 from pytest_django.live_server_helper import LiveServer
 
 from tests.browser.chromium import NoBrowser, is_required, started_chromium
+from tests.browser.conversations import PASSWORD
 from tests.browser.watch import Watch
 from tests.project.chat_page.conftest import endpoint  # noqa: F401  # a fixture
 
@@ -80,6 +82,11 @@ def open_page(chromium: Browser, address: str, transactional_db: None) -> Iterat
     problems = [problem for watch in watches for problem in watch.problems]
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)
+
+
+@pytest.fixture
+def marit(transactional_db: None) -> Any:
+    return get_user_model().objects.create_user("marit", password=PASSWORD)
 
 
 def session_cookie(user: Any, address: str) -> dict[str, str]:

@@ -16,16 +16,12 @@ from compaction_app.tasks import compact_branch
 from compaction_app.testing import steps
 from compaction_app.values import RunStatus
 from tests.browser import conversations
+from tests.browser.chat_page import box, go, messages_of, send, session_of, told
 from tests.browser.clicking import follow, press
 from tests.browser.conftest import PHONE, session_cookie
 from tests.steps import stream_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("endpoint")]
-
-
-@pytest.fixture
-def marit() -> Any:
-    return get_user_model().objects.create_user("marit", password=conversations.PASSWORD)
 
 
 @pytest.fixture
@@ -40,38 +36,6 @@ def gate(endpoint) -> Any:
     endpoint.script(default=stream_of("It was *a dark* and", then=rest))
     yield event
     event.set()
-
-
-def session_of(marit: Any, turns: int = 0, **fields: Any) -> ChatSession:
-    session = chat.start_session(owner=marit, title="Lighthouse", **fields)
-    if turns:
-        chat.append_messages(session, None, conversations.turns(1, turns))
-    return session
-
-
-def go(page: Any, session: ChatSession) -> None:
-    page.goto(f"{reverse('chat:session', args=[session.pk])}#latest")
-
-
-def messages_of(page: Any) -> list[str]:
-    return [text.strip() for text in page.locator("article .text").all_inner_texts()]
-
-
-def box(page: Any) -> Any:
-    return page.get_by_role("textbox", name="Your message")
-
-
-def send(page: Any, text: str) -> None:
-    box(page).fill(text)
-    page.get_by_role("button", name="Send", exact=True).click()
-
-
-def told(page: Any, *texts: str) -> None:
-    """Wait until exactly these texts are on the page, and none of them is under way."""
-    from playwright.sync_api import expect
-
-    expect(page.locator("article:not(.streaming) .text")).to_have_text(list(texts))
-    expect(page.locator(".streaming")).to_have_count(0)
 
 
 @pytest.mark.parametrize("scripts", [True, pytest.param(False, marks=pytest.mark.long)])

@@ -1,7 +1,7 @@
 // The page works without this. With it a reply is seen while it is written, and edits, variants and summaries come
 // without a new page: the server renders every page, and this puts the new one in the place of the old.
 
-import { read, rendered, stop } from "./stream.js";
+import { read, rendered, stop, words } from "./stream.js";
 
 const POLL_MILLISECONDS = 2000;
 // A page left open overnight stops asking.
@@ -15,6 +15,16 @@ let busy = false;
 let shown = 0;
 const addressed = () => location.pathname + location.search;
 let here = addressed();
+
+// What needs the site says so where it is not reached.
+async function reached(work) {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    notice(words.unreachable);
+  }
+}
 
 // -- Pages -------------------------------------------------------------------------------------------------
 
@@ -40,6 +50,13 @@ function show(text, address, { push = false, at = null, focus = [] } = {}) {
   shown += 1;
   const draft = find("[data-draft] textarea")?.value;
   const files = find("[data-draft] [type=file]")?.files;
+  const typed = [...document.querySelectorAll("#page textarea")].filter((one) => one.value !== one.defaultValue);
+  // An edit that is not sent yet stays open.
+  const edit = find("form.edit:not([data-over])");
+  if (edit && !find("form.edit", page)) {
+    page.getElementById(edit.closest("article").id)?.replaceWith(edit.closest("article"));
+    find("textarea", edit).removeAttribute("autofocus");
+  }
   const isTyping = document.activeElement?.matches("[data-draft] textarea");
   const held = document.activeElement?.closest("article[id]");
   if (held) focus.push(`#${held.id}`);
@@ -52,6 +69,12 @@ function show(text, address, { push = false, at = null, focus = [] } = {}) {
   // What somebody goes on typing while a reply comes is not lost.
   if (box && !box.value && draft) box.value = draft;
   if (files?.length && find("[data-draft] [type=file]")) find("[data-draft] [type=file]").files = files;
+  for (const old of typed) {
+    const same = document.getElementById(old.id);
+    if (!same || same.value !== old.defaultValue) continue;
+    same.value = old.value;
+    for (let fold = same.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  }
   begin();
   const kept = at && find(at[0]);
   if (kept) scrollBy({ top: kept.getBoundingClientRect().top - at[1], behavior: "instant" });
@@ -61,6 +84,7 @@ function show(text, address, { push = false, at = null, focus = [] } = {}) {
 }
 
 const isAtEnd = () => document.documentElement.scrollHeight - innerHeight - scrollY < 80;
+const tipHere = () => find("[data-draft] [name=parent]")?.value;
 const scrollToEnd = () => scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
 const placeOf = (element, selector) => [selector ?? `#${element.id}`, element.getBoundingClientRect().top];
 
@@ -76,7 +100,9 @@ async function follow(link) {
   const target = new URL(link.href).hash;
   const isMessage = /^#m\d+$/.test(target);
   const place = article && placeOf(article, isMessage ? target : undefined);
-  const page = await load(link.href);
+  const page = await reached(load(link.href));
+  if (!page) return;
+  link.closest("form.edit")?.setAttribute("data-over", "");
   const focus = isMessage ? [`${target} [rel=${link.rel || "edit"}]`, `${target} .variants a`, target] : [];
   show(page.text, link.href, { push: true, at: place, focus });
 }
@@ -93,52 +119,53 @@ function notice(text, kind = "error") {
   if (wasAtEnd) scrollToEnd();
 }
 
-async function take(form) {
+// Press a button that changes something: a turn, or a pin, an undo, another title.
+async function take(form, pressed) {
   if (busy) {
-    notice("The reply is still coming. What you wrote stays here until then.", "info");
+    notice(words.busy, "info");
     return;
   }
   busy = true;
-  const isDraft = form.matches("[data-draft]");
-  const article = form.closest("article");
+  const body = new FormData(form, pressed);
   for (const button of form.querySelectorAll("button")) button.disabled = true;
-  try {
-    const answer = await fetch(form.action, {
-      method: "POST",
-      body: new FormData(form),
-      headers: { Accept: "application/json" },
-    });
-    const text = await answer.text();
-    const isAsked = answer.headers.get("Content-Type").startsWith("application/json");
-    if (answer.status === 413) {
-      notice(find("main p", parsed(text)).textContent);
-      return;
-    }
-    // Where one has to sign in again, the draft is for afterwards.
-    if (isDraft && answer.ok && (isAsked || find("#side", parsed(text)))) clearDraft(form);
-    if (!isAsked) {
-      const wasAtEnd = isAtEnd();
-      show(text, answer.redirected ? answer.url : location.href, { push: answer.redirected });
-      if (wasAtEnd) scrollToEnd();
-      const list = find("#compactions-heading");
-      list?.scrollIntoView({ behavior: "instant" });
-      list?.focus({ preventScroll: true });
-      return;
-    }
-    const asked = JSON.parse(text);
-    const page = await load(asked.page);
-    // An edited message stands where the one before it stood; above a reply that is asked for again nothing moves.
-    const edited = article?.matches(".user") ? placeOf(article, `#m${asked.message}`) : null;
-    const focus = edited ? [edited[0]] : isDraft && hasKeys() ? ["[data-draft] textarea"] : [];
-    show(page.text, asked.page, { push: true, at: edited ?? (article && seen()), focus });
-    await stream(asked);
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error;
-    notice("The site cannot be reached. What you wrote is still here; try again.");
-  } finally {
+  await reached(post(form, body)).finally(() => {
     busy = false;
     for (const button of form.querySelectorAll("button")) button.disabled = false;
+  });
+}
+
+async function post(form, body) {
+  const isDraft = form.matches("[data-draft]");
+  const article = form.closest("article");
+  const answer = await fetch(form.action, { method: "POST", body, headers: { Accept: "application/json" } });
+  const text = await answer.text();
+  const isAsked = answer.headers.get("Content-Type")?.startsWith("application/json");
+  const isPage = !isAsked && find("#side", parsed(text));
+  // A page that says what went wrong; what is here stays.
+  if (!answer.ok && !isPage) {
+    notice(find("main .narrow p", parsed(text))?.textContent ?? words.internal);
+    return;
   }
+  // Where one has to sign in again, the draft is for afterwards.
+  if (isDraft && answer.ok && (isAsked || isPage)) clearDraft(form);
+  form.dataset.over = "";
+  if (!isAsked) {
+    const [wasAtEnd, tip] = [isAtEnd(), tipHere()];
+    const place = isDraft ? null : article ? placeOf(article) : seen();
+    show(text, answer.redirected ? answer.url : location.href, { push: answer.redirected, at: place });
+    if (isDraft ? wasAtEnd : tip !== tipHere() || (place && !find(place[0]))) scrollToEnd();
+    const list = find("#compactions-heading");
+    if (isDraft) list?.scrollIntoView({ behavior: "instant" });
+    if (isDraft) list?.focus({ preventScroll: true });
+    return;
+  }
+  const asked = JSON.parse(text);
+  const page = await load(asked.page);
+  // An edited message stands where the one before it stood; above a reply that is asked for again nothing moves.
+  const edited = article?.matches(".user") ? placeOf(article, `#m${asked.message}`) : null;
+  const focus = edited ? [edited[0]] : isDraft && hasKeys() ? ["[data-draft] textarea"] : [];
+  show(page.text, asked.page, { push: true, at: edited ?? (article && seen()), focus });
+  await stream(asked);
 }
 
 // Put a page's paragraphs, lists and tables in the place of those of an element; what is the same is not touched.
@@ -166,10 +193,10 @@ async function stream({ message, page, resume = false }) {
   bubble.tabIndex = -1;
   const by = document.createElement("header");
   by.className = "by speaker";
-  by.textContent = (find(".row select")?.value ?? find(".row > .quiet")?.textContent) || "Assistant";
-  const words = document.createElement("div");
-  words.className = "text markdown";
-  words.dir = "auto";
+  by.textContent = find(".row select")?.value ?? find(".row > .quiet").textContent;
+  const content = document.createElement("div");
+  content.className = "text markdown";
+  content.dir = "auto";
   let said = "";
   let drawn = "";
   let drawing = false;
@@ -180,14 +207,14 @@ async function stream({ message, page, resume = false }) {
     while (drawn !== said && atStart === shown) {
       drawn = said;
       const page = await rendered(drawn).catch(() => null);
-      if (page) put(words, page);
-      else words.textContent = said;
+      if (page) put(content, page);
+      else content.textContent = said;
       if (follows) scrollToEnd();
       await wait(100 + drawn.length / 50);
     }
     drawing = false;
   };
-  bubble.append(by, words);
+  bubble.append(by, content);
   section.append(bubble);
   const [send, halt] = [find(".composer .send"), find(".composer .stop")];
   send.hidden = true;
@@ -196,7 +223,9 @@ async function stream({ message, page, resume = false }) {
     halt.disabled = true;
     // The button goes, and the focus with it.
     if (hasKeys()) find("[data-draft] textarea").focus({ preventScroll: true });
-    stop(message);
+    reached(stop(message)).finally(() => {
+      halt.disabled = false;
+    });
   };
   if (!resume && document.activeElement === document.body) bubble.focus({ preventScroll: true });
   let follows = true;
@@ -220,29 +249,36 @@ async function stream({ message, page, resume = false }) {
     }
     if (part.problem) problem = part.problem;
     if (part.compaction?.dropped) {
-      find("#state").textContent = `${part.compaction.dropped} older messages are left out of what the model reads.`;
+      find("#state").textContent = words.left_out;
     }
     if (follows) scrollToEnd();
   }
   removeEventListener("scroll", onScroll);
   // Another page is shown by now, and the reply is stored all the same.
   if (atStart !== shown) return true;
-  const whole = await load(page);
+  const whole = await load(page).catch(() => null);
+  if (!whole) {
+    // It is loaded when the site is reached again.
+    [send.hidden, halt.hidden] = [false, true];
+    bubble.removeAttribute("aria-busy");
+    notice(problem || words.broken);
+    return true;
+  }
   const reply = `#m${message} ~ article`;
   show(whole.text, page, { at: seen(reply), focus: document.activeElement === bubble ? [reply, `#m${message}`] : [] });
   if (problem && said && !find(reply)) {
     // What was read already stays to be read, all of it.
     drawn = said;
-    put(words, (await rendered(said).catch(() => null)) ?? words.innerHTML);
+    put(content, (await rendered(said).catch(() => null)) ?? content.innerHTML);
     bubble.removeAttribute("aria-busy");
     bubble.classList.replace("streaming", "lost");
-    by.append(" · not stored");
+    by.append(` · ${words.lost}`);
     find(`#m${message}`)?.after(bubble);
   }
   // A message that is too long is told of by the page itself.
   if (problem && problem !== find("#state .bad")?.textContent) notice(problem);
   if (!problem) {
-    find("#announced").textContent = find(`${reply} .stopped`) ? "The reply is stopped." : "The reply is complete.";
+    find("#announced").textContent = find(`${reply} .stopped`) ? words.stopped : words.complete;
   }
   if (follows) scrollToEnd();
   return true;
@@ -267,7 +303,7 @@ async function watch() {
       const wasAtEnd = isAtEnd();
       show(answer.text, location.href, { at: seen() });
       if (wasAtEnd) scrollToEnd();
-      find("#announced").textContent = find("#state").textContent.trim() || "Older messages are summarized.";
+      find("#announced").textContent = find("#state").textContent.trim() || words.summarized;
       return;
     }
   }
@@ -289,9 +325,8 @@ function clearDraft(form) {
 }
 
 function fits(files, form) {
-  const most = 2_900_000;
-  if ([...files].reduce((sum, file) => sum + file.size, 0) <= most) return true;
-  notice(`Files may have ${(most / 1e6).toFixed(1)} MB together; these have more.`);
+  if ([...files].reduce((sum, file) => sum + file.size, 0) <= words.most) return true;
+  notice(words.files);
   listFiles(form);
   return false;
 }
@@ -302,6 +337,12 @@ function addFiles(form, added) {
   for (const file of [...input.files, ...added]) all.items.add(file);
   if (fits(all.files, form)) input.files = all.files;
   listFiles(form);
+}
+
+function sizeOf(file) {
+  const [unit, size] = file.size < 1e6 ? ["kilobyte", Math.ceil(file.size / 1e3)] : ["megabyte", file.size / 1e6];
+  const digits = { style: "unit", unit, maximumFractionDigits: 1 };
+  return new Intl.NumberFormat(document.documentElement.lang, digits).format(size);
 }
 
 function listFiles(form) {
@@ -315,12 +356,12 @@ function listFiles(form) {
       name.textContent = file.name;
       const size = document.createElement("span");
       size.className = "quiet";
-      size.textContent = file.size < 1e6 ? `${Math.ceil(file.size / 1e3)} kB` : `${(file.size / 1e6).toFixed(1)} MB`;
+      size.textContent = sizeOf(file);
       const remove = document.createElement("button");
       remove.type = "button";
       remove.className = "link";
       remove.textContent = "×";
-      remove.setAttribute("aria-label", `Remove ${file.name}`);
+      remove.setAttribute("aria-label", words.remove.replace("{name}", file.name));
       remove.onclick = () => {
         const rest = new DataTransfer();
         for (const other of input.files) if (other !== file) rest.items.add(other);
@@ -336,17 +377,15 @@ function listFiles(form) {
 // -- What happens on the page ------------------------------------------------------------------------------
 
 async function copy(button, text) {
-  const label = button.firstChild.textContent;
   // The text may still be on its way: browsers want to know at the click that something is copied.
   const isCopied = await navigator.clipboard.write([new ClipboardItem({ "text/plain": text })]).then(
     () => true,
     () => false,
   );
   if (!isCopied) return;
-  button.firstChild.textContent = "Copied";
-  find("#announced").textContent = "Copied";
+  button.firstChild.textContent = find("#announced").textContent = words.copied;
   await wait(1500);
-  button.firstChild.textContent = label;
+  button.firstChild.textContent = words.copy;
 }
 
 const plain = (text) => new Blob([text], { type: "text/plain" });
@@ -359,7 +398,11 @@ document.addEventListener("click", (event) => {
     follow(link);
   }
   const button = event.target.closest("[data-copy]");
-  if (button) copy(button, fetch(button.dataset.copy).then((answer) => answer.text()).then(plain));
+  if (button) {
+    const text = fetch(button.dataset.copy).then((answer) => answer.text());
+    reached(text);
+    copy(button, text.then(plain));
+  }
   const code = event.target.closest(".copy-code");
   if (code) copy(code, plain(find("code", code.parentElement).textContent));
 });
@@ -368,9 +411,9 @@ document.addEventListener("submit", (event) => {
   // The list is there as one types, and on a phone a new page would close it.
   if (event.target.matches("form[data-search]")) event.preventDefault();
   if (event.target.matches("form[data-sign-out]")) forgetDrafts(event.target.dataset.signOut);
-  if (!event.target.matches("form[data-turn]")) return;
+  if (!event.target.matches("#side ~ #page form[method=post]")) return;
   event.preventDefault();
-  take(event.target);
+  take(event.target, event.submitter);
 });
 
 const hasKeys = () => matchMedia("(hover: hover)").matches;
@@ -441,17 +484,18 @@ async function search(box) {
 
 addEventListener("popstate", async () => {
   if (addressed() === here) return;
-  const page = await load(location.href);
-  show(page.text, location.href);
+  const page = await reached(load(location.href));
+  if (page) show(page.text, location.href);
 });
 
-// Another tab may have gone on.
-document.addEventListener("visibilitychange", async () => {
+// Another tab may have gone on, or the site is reached again.
+for (const [target, event] of [[document, "visibilitychange"], [window, "online"]]) target.addEventListener(event, refresh);
+async function refresh() {
   if (document.hidden || busy || find("form.edit") || !find("#state")) return;
   const atStart = shown;
   const page = await load(location.href).catch(() => null);
   if (page?.ok && atStart === shown && !busy && !find("form.edit")) show(page.text, location.href, { at: seen() });
-});
+}
 
 function begin() {
   const form = find("[data-draft]");
@@ -466,7 +510,7 @@ function begin() {
       const button = document.createElement("button");
       button.type = "button";
       button.className = "link copy-code";
-      button.textContent = "Copy";
+      button.textContent = words.copy;
       const frame = document.createElement("div");
       frame.className = "frame";
       block.replaceWith(frame);

@@ -1,6 +1,7 @@
 // The stream of a reply, as docs/api.md describes it: server-sent events in the AI SDK's UI message protocol.
 
-const UNREACHABLE = "The connection broke off. The reply goes on, and will be here.";
+// What the page says, in its reader's language. The views say the same of the same failure.
+export const words = JSON.parse(document.body.dataset.words || "{}");
 
 function call(path, options = {}) {
   const token = document.querySelector("[name=csrfmiddlewaretoken]").value;
@@ -22,17 +23,17 @@ export async function* read({ message, resume }) {
   }
   if (!answer.ok) {
     const told = await answer.json().catch(() => ({}));
-    yield { problem: told.detail || "The site had an error." };
+    yield { problem: words[told.detail] ?? words[told.code] ?? words.internal };
     return;
   }
   try {
     for await (const event of events(answer.body)) {
       if (event.type === "text-delta") yield { text: event.delta };
       if (event.type === "data-compaction") yield { compaction: event.data };
-      if (event.type === "error") yield { problem: event.errorText };
+      if (event.type === "error") yield { problem: words[event.errorText] ?? words.model };
     }
   } catch {
-    yield { problem: UNREACHABLE };
+    yield { problem: words.broken };
   }
 }
 

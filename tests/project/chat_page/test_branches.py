@@ -125,6 +125,6 @@ def test_a_message_is_pinned_marked_and_unpinned_on_the_branch_that_is_shown(bro
 def test_what_is_refused_is_told_and_a_stranger_finds_nothing(browser, stranger, session):
     tip = chat.append_message(session, None, role="user", content="long " * 1_000)
     page = text_of(browser.post(url("pin", session, tip), {"tip": tip.pk, "pin": ""}, follow=True))
-    assert "are allowed" in page
+    assert "There is no room for another pinned message." in page
     assert stranger.post(url("pin", session, tip), {"tip": tip.pk, "pin": ""}).status_code == 404
     assert not MessagePin.objects.exists()

@@ -2,13 +2,25 @@
 
 import re
 
+import openai
 import pytest
 from django.urls import reverse
 
+from compaction_app.api.codes import SENTENCES, TOO_LONG, Code, problem_of
+from compaction_app.exceptions import (
+    ConfigurationError,
+    EmptyReply,
+    InvalidReply,
+    MessageNotFound,
+    RedactionFailed,
+    ReplyUnderWay,
+    StreamInterrupted,
+    TooManyReplies,
+)
 from compaction_app.models import CompactionRun
 from compaction_app.models.words import WHY_IT_FAILED
 from compaction_app.values import ErrorCode, RunStatus
-from project.chat import shown, turns
+from project.chat import shown, words
 from project.chat.markdown import render
 from project.chat.views import CONTENT_SECURITY_POLICY
 from tests.browser import conversations
@@ -54,9 +66,12 @@ class TestWords:
         assert set(WHY_IT_FAILED) == set(ErrorCode)
 
     def test_every_failure_of_a_reply_has_its_words(self):
-        drafts_only = {c for c in ErrorCode if list(ErrorCode).index(c) >= list(ErrorCode).index(ErrorCode.EMPTY)}
-        # A time limit ends a run.
-        assert set(turns.REPLY_ERRORS) == set(ErrorCode) - drafts_only - {ErrorCode.TIME_LIMIT}
+        """What the stream for pages may answer, but for what only a program gets wrong."""
+        assert words.FAILURES.keys() >= {*SENTENCES.values(), TOO_LONG, problem_of(ValueError()).code}
+        for error in (ReplyUnderWay(), TooManyReplies(), ConfigurationError(), RedactionFailed(), MessageNotFound()):
+            assert words.words_for(error) == words.FAILURES[error.code]
+        for error in (EmptyReply(), InvalidReply("x"), StreamInterrupted("x"), openai.OpenAIError()):
+            assert words.words_for(error) == words.FAILURES[Code.MODEL]
 
 
 @pytest.mark.pure
