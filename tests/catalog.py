@@ -1,7 +1,7 @@
-"""Collects what staff read, and compiles its translations: ``make messages``. Nothing but babel is needed.
+"""Collects what people read, and compiles its translations: ``make messages``. Nothing but babel is needed.
 
-Texts are those in ``gettext`` calls and templates, and the words of stored codes. What is new in a ``django.po`` has an
-empty translation, which a test refuses.
+Texts are those in ``gettext`` calls and templates of the app and of the example project, and the words of stored codes.
+What is new in a ``django.po`` has an empty translation, which a test refuses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ import compaction_app
 from compaction_app import values
 
 PACKAGE = Path(compaction_app.__file__).parent
-LOCALE = PACKAGE / "locale"
+#: Folders with a catalog of their own.
+ROOTS = (PACKAGE, PACKAGE.parent / "project")
+CATALOGS = [one for root in ROOTS for one in sorted(root.glob("locale/*/LC_MESSAGES/django.po"))]
 #: The same texts make the same files.
 _NO_DATE = datetime(2026, 1, 1, tzinfo=UTC)
 KEYWORDS = {
@@ -52,16 +54,16 @@ _MEANINGLESS = tuple(
 
 
 @cache
-def collected() -> Catalog:
+def collected(root: Path) -> Catalog:
     catalog = Catalog(project="django-chat-compaction", charset="utf-8", fuzzy=False)
-    for place, text, plural in texts():
+    for place, text, plural in texts(root):
         catalog.add((text, plural) if plural else text, locations=[(place, 0)])
     return catalog
 
 
-def texts() -> Iterator[tuple[str, str, str]]:
-    """(file, text, its plural or "") of everything that is translated."""
-    for path in sorted(PACKAGE.rglob("*")):
+def texts(root: Path) -> Iterator[tuple[str, str, str]]:
+    """(file, text, its plural or "") of everything that is translated below a root."""
+    for path in sorted(root.rglob("*")):
         if path.suffix not in (".py", ".html") or "migrations" in path.parts:
             continue
         source = path.read_text()
@@ -74,15 +76,16 @@ def texts() -> Iterator[tuple[str, str, str]]:
         found = extract("python", io.BytesIO(source.encode()), keywords=KEYWORDS, options={"encoding": "utf-8"})
         for _line, text, _comments, _context in found:
             one, many = text if isinstance(text, tuple) else (text, "")
-            yield path.relative_to(PACKAGE).as_posix(), one, many
+            yield path.relative_to(root).as_posix(), one, many
+    if root != PACKAGE:
+        return
     for code in sorted({member.value for enum in ENUMS for member in enum} | set(OTHER_CODES.split())):
         yield "values.py", code.replace("_", " "), ""
 
 
 def main() -> None:
-    template = collected()
-    for po in sorted(LOCALE.glob("*/LC_MESSAGES/django.po")):
-        language = po.parts[-3]
+    for po in CATALOGS:
+        language, template = po.parts[-3], collected(po.parents[3])
         catalog = read_po(io.BytesIO(po.read_bytes()), locale=language)
         catalog.update(template, no_fuzzy_matching=True)
         catalog.obsolete.clear()

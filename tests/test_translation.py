@@ -1,4 +1,4 @@
-"""What staff read is translated: every text, with the same places to fill in, and compiled as it is written."""
+"""What people read is translated: every text, with the same places to fill in, and compiled as it is written."""
 
 import gettext
 import io
@@ -13,26 +13,34 @@ from tests import catalog
 from tests.admin.pages import log_in, page_of, url
 from tests.trees import chain, start_session
 
-FILES = {path.parts[-3]: path for path in catalog.LOCALE.glob("*/LC_MESSAGES/django.po")}
 PLACES = re.compile(r"\{\w*\}|%\(\w+\)s|<a href=[^>]*>|</?strong>|</?ins>|</?del>")
 
 
-@pytest.fixture(params=["de", *(FILES.keys() - {"de"})])
-def language(request):
-    """German is always there."""
+@pytest.fixture(params=catalog.CATALOGS, ids=lambda path: f"{path.parts[-5]}-{path.parts[-3]}")
+def file(request):
     return request.param
 
 
 @pytest.fixture
-def found(language):
+def language(file):
+    return file.parts[-3]
+
+
+@pytest.fixture
+def found(file, language):
     """All messages but the header."""
-    return [one for one in read_po(io.BytesIO(FILES[language].read_bytes()), locale=language) if one.id]
+    return [one for one in read_po(io.BytesIO(file.read_bytes()), locale=language) if one.id]
 
 
 @pytest.mark.pure
-def test_every_text_is_translated_and_no_other(found):
+def test_german_is_there_for_the_app_and_the_example():
+    assert [path.parts[-3] for path in catalog.CATALOGS if path.parts[-3] == "de"] == ["de"] * len(catalog.ROOTS)
+
+
+@pytest.mark.pure
+def test_every_text_is_translated_and_no_other(file, found):
     """Else: make messages, and translate what is empty."""
-    wanted = {catalog.text_of(message.id)[0] for message in catalog.collected() if message.id}
+    wanted = {catalog.text_of(message.id)[0] for message in catalog.collected(file.parents[3]) if message.id}
     assert {catalog.text_of(message.id)[0] for message in found} == wanted
     assert [one.id for one in found if one.fuzzy or not all(catalog.text_of(one.string))] == []
 
@@ -45,9 +53,9 @@ def test_a_translation_has_the_places_and_the_markup_of_its_text(found):
 
 
 @pytest.mark.pure
-def test_what_is_compiled_is_what_is_written(language, found):
-    with FILES[language].with_suffix(".mo").open("rb") as file:
-        compiled = gettext.GNUTranslations(file)
+def test_what_is_compiled_is_what_is_written(file, found):
+    with file.with_suffix(".mo").open("rb") as compiled_file:
+        compiled = gettext.GNUTranslations(compiled_file)
     for message in found:
         if isinstance(message.id, tuple):
             assert (compiled.ngettext(*message.id, 1), compiled.ngettext(*message.id, 2)) == message.string

@@ -7,20 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 
 from compaction_app import chat
+from compaction_app.api.codes import Code
 from compaction_app.conf import Mode, get_settings
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
-from compaction_app.models.words import WHY_IT_FAILED
+from compaction_app.models.words import why_it_failed
 from compaction_app.spending import find_overspending
 from compaction_app.values import RunStatus, Trigger
 from project.chat.turns import model_for
+from project.chat.uploads import number
+from project.chat.words import FAILURES
 
 COMPACT = "compact"
 COMPACTIONS = "compactions"
-UNDER_WAY = "A summary is under way."
+UNDER_WAY = _("A summary is under way.")
 KNOWN = (COMPACT, COMPACTIONS)
-NOTHING_YET = "There is nothing to summarize yet."
 
 # "/etc/passwd" is a path in a question, "/compakt" a misspelled command.
 _COMMAND = re.compile(r"/(?P<name>[A-Za-z][\w-]*)(?:\s+(?P<argument>.*))?\s*", re.DOTALL)
@@ -51,10 +55,10 @@ def parse(text: str) -> Command | None:
 
 
 def unknown(command: Command) -> str:
-    return (
-        f"Unknown command /{command.name}. Available are /compact, optionally with instructions for the summary, and "
+    return gettext(
+        "Unknown command /{name}. Available are /compact, optionally with instructions for the summary, and "
         "/compactions. To send a message that starts with a slash, put a space before it."
-    )
+    ).format(name=command.name)
 
 
 def compact(
@@ -65,15 +69,15 @@ def compact(
     Raises :class:`InvalidMessage` for invalid instructions.
     """
     if tip is None:
-        return Notice(messages.INFO, NOTHING_YET)
+        return Notice(messages.INFO, gettext(FAILURES[Code.NOTHING_TO_COMPACT]))
     if get_settings(session.settings).mode == Mode.OFF:
-        return Notice(messages.WARNING, "Summaries are off for this conversation.")
+        return Notice(messages.WARNING, gettext(FAILURES[Code.MODE_OFF]))
     asked: Any = {"instructions": instructions, "until": until, "model": model_for(session)}
     run = chat.request_compaction(tip, trigger=Trigger.MANUAL, **asked)
     if run is None and find_overspending(session):
-        return Notice(messages.WARNING, "Summaries are paused for a while.")
+        return Notice(messages.WARNING, gettext(FAILURES[Code.SPEND]))
     if run is None:
-        return Notice(messages.INFO, UNDER_WAY)
+        return Notice(messages.INFO, gettext(UNDER_WAY))
     # It is finished by now in deterministic mode, or if a worker was quick.
     run.refresh_from_db()
     return Notice(*_outcome(run))
@@ -81,11 +85,12 @@ def compact(
 
 def _outcome(run: CompactionRun) -> tuple[int, str]:
     if run.status == RunStatus.SKIPPED:
-        return messages.INFO, "Nothing to summarize: older messages are already summarized, or there are too few."
+        told = gettext("Nothing to summarize: older messages are already summarized, or there are too few.")
+        return messages.INFO, told
     if run.status == RunStatus.FAILED:
-        why = WHY_IT_FAILED.get(run.error_code, run.error_code)
-        return messages.ERROR, f"Older messages could not be summarized because {why}. Nothing was changed."
+        told = gettext("Older messages could not be summarized: {why}. Nothing was changed.")
+        return messages.ERROR, told.format(why=why_it_failed(run.error_code) or run.error_code)
     if run.status == RunStatus.SUCCEEDED:
-        numbers = f"{run.tokens_before:,} → {run.tokens_after:,} tokens"
-        return messages.SUCCESS, f"Older messages are summarized: {numbers}."
-    return messages.SUCCESS, UNDER_WAY
+        told = gettext("Older messages are summarized: {before} → {after} tokens.")
+        return messages.SUCCESS, told.format(before=number(run.tokens_before or 0), after=number(run.tokens_after or 0))
+    return messages.SUCCESS, gettext(UNDER_WAY)

@@ -3,13 +3,16 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from project.chat import uploads
+from project.chat.uploads import number
 
 #: Longer than anyone types, and under Django's limit for a request's body however many bytes the characters take.
 MAX_CHARACTERS = 200_000
 MAX_SYSTEM_PROMPT_CHARACTERS = 20_000
-EMPTY = "Type a message first."
+EMPTY = _("Type a message first.")
 
 
 class _Files(forms.FileField):
@@ -32,12 +35,12 @@ class MessageForm(forms.Form):
     """A message, or a slash command, as it was typed."""
 
     content = _Text(
-        label="Your message",
+        label=_("Your message"),
         strip=False,
         required=False,
-        widget=forms.Textarea(attrs={"rows": 1, "dir": "auto", "placeholder": "Write a message"}),
+        widget=forms.Textarea(attrs={"rows": 1, "dir": "auto", "placeholder": _("Write a message")}),
     )
-    attached = _Files(label="Files", required=False)
+    attached = _Files(label=_("Files"), required=False)
     #: What is sent where no files can be chosen.
     kept = uploads.Uploads()
 
@@ -56,8 +59,12 @@ class MessageForm(forms.Form):
         if not (content or sent.pictures):
             self.add_error("content", EMPTY)
         if len(content) > MAX_CHARACTERS:
-            what = "With its files this message" if sent.texts else "This message"
-            self.add_error("content", f"{what} has {len(content):,} characters; {MAX_CHARACTERS:,} are allowed.")
+            told = (
+                gettext("With its files this message has {count} characters; {allowed} are allowed.")
+                if sent.texts
+                else gettext("This message has {count} characters; {allowed} are allowed.")
+            )
+            self.add_error("content", told.format(count=number(len(content)), allowed=number(MAX_CHARACTERS)))
         self.cleaned_data["content"] = content
 
 
@@ -70,7 +77,7 @@ class EditForm(MessageForm):
         super().__init__(data, auto_id="edited-%s", initial={"content": typed})
         self.kept = uploads.Uploads(texts)
         del self.fields["attached"]
-        self.fields["content"].label = "Edited message"
+        self.fields["content"].label = _("Edited message")
         # The user has just opened this box.
         self.fields["content"].widget.attrs.update(rows=3, autofocus=True)
 
@@ -79,17 +86,17 @@ class NewForm(MessageForm):
     """The first message of a conversation, and its system prompt."""
 
     system_prompt = _Text(
-        label="Instructions for the model",
+        label=_("Instructions for the model"),
         max_length=MAX_SYSTEM_PROMPT_CHARACTERS,
         required=False,
-        help_text="Sent first in every request, and never summarized.",
+        help_text=_("Sent first in every request, and never summarized."),
         widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
     )
 
 
 class TitleForm(forms.Form):
     title = forms.CharField(
-        label="Title", max_length=255, widget=forms.TextInput(attrs={"dir": "auto", "autocomplete": "off"})
+        label=_("Title"), max_length=255, widget=forms.TextInput(attrs={"dir": "auto", "autocomplete": "off"})
     )
     #: How often something had been erased when the page was made.
     erased = forms.IntegerField(required=False, widget=forms.HiddenInput)

@@ -64,5 +64,5 @@ def _is_chat(request: HttpRequest) -> bool:
 
 
 def _page(request: HttpRequest) -> HttpResponse:
-    context = {"megabytes": f"{uploads.MAX_BYTES / 1_000_000:.1f}", "characters": f"{MAX_CHARACTERS:,}"}
+    context = {"megabytes": uploads.megabytes(), "characters": uploads.number(MAX_CHARACTERS)}
     return render_page(request, "chat/too_large.html", context, status=TOO_LARGE)

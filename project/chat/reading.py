@@ -15,16 +15,19 @@ from typing import Any
 
 from django.db import connections
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Substr
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from compaction_app import chat
-from compaction_app.conf import Mode, get_settings
+from compaction_app.conf import get_settings
 from compaction_app.context.meter import meter_of
 from compaction_app.conversation.stream import STOPPED
 from compaction_app.exceptions import CompactionError
-from compaction_app.messages.openai_format import attachment_line
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
-from compaction_app.models.words import WHY_IT_FAILED
+from compaction_app.models.words import why_it_failed, words
+from compaction_app.spending import find_overspending
 from compaction_app.values import ChatContext, Found, MeterState, Origin, Role, RunStatus, Trigger
 from project import offline_assistant
 from project.chat import markdown, uploads
@@ -33,13 +36,14 @@ from project.chat.shown import (
     PAGE_SIZE,
     BranchPage,
     Generation,
+    Linked,
     Meter,
     ShownMessage,
     State,
     ToolCall,
     Variants,
 )
-from project.chat.turns import model_for
+from project.chat.turns import LOOKED_UP, model_for
 from project.chat.words import words_for
 
 #: Longer texts are cut here, with a link to the full text.
@@ -47,6 +51,8 @@ SHOWN_CHARACTERS = 20_000
 SESSIONS_PAGE_SIZE = 30
 _LONGEST_SEARCH = 200
 GENERATIONS_SHOWN = 50
+#: Characters of a message in a list.
+_BEGINNING = 160
 
 # A window of the path, without the texts after its last message. substr, because forty tool results of 4 MiB would
 # be a page of 160 MiB; so would be the bytes of pictures, whose names are in the metadata as well.
@@ -111,15 +117,16 @@ def read_state(session: ChatSession, tip: ChatMessage | None) -> State:
     mode, run = get_settings(session.settings).mode, None
     if measured.state in (MeterState.RUNNING, MeterState.FAILED):
         run = CompactionRun.objects.filter(pk=measured.run_id or 0).first()
-    return State(
+    state = State(
         context=context,
-        meter=Meter(measured, is_manual=mode == Mode.MANUAL),
+        meter=Meter(measured, mode),
         generation=_generation_in_use(context, session),
         session=session,
-        is_off=mode == Mode.OFF,
         open_run=_progress(run) if run and run.is_open else "",
-        failure=_why(run) if run and run.status == RunStatus.FAILED else "",
+        failure=_failed(run) if run and run.status == RunStatus.FAILED else "",
     )
+    waits = state.needs_summary and not (state.open_run or state.is_off)
+    return replace(state, is_paused=True) if waits and find_overspending(session) else state
 
 
 _RELATED_FIELDS = (
@@ -187,13 +194,16 @@ def _generation(run: CompactionRun, **state: bool) -> Generation:
 
 def _progress(run: CompactionRun) -> str:
     if run.error_code and run.status == RunStatus.READY:
-        return f"Older messages could not be summarized because {_why(run)}. It is tried again soon."
-    return OPEN_RUNS[RunStatus(run.status)]
+        return gettext("{failed}, and it is tried again soon").format(failed=_failed(run))
+    return gettext(OPEN_RUNS[RunStatus(run.status)])
+
+
+def _failed(run: CompactionRun) -> str:
+    return gettext("Older messages could not be summarized: {why}").format(why=_why(run))
 
 
 def _why(run: CompactionRun) -> str:
-    code: str = run.error_code
-    return WHY_IT_FAILED.get(code, code)
+    return why_it_failed(run.error_code) or run.error_code
 
 
 # -- The page ---------------------------------------------------------------------------------------------
@@ -215,7 +225,8 @@ def read_page(session: ChatSession, tip: ChatMessage | None, end: int | None = N
         session=session,
         tip=tip,
         state=state,
-        messages=_shown_messages(rows, siblings, state),
+        messages=_shown_messages(rows, siblings, state, _looked_up(rows, tip)),
+        pins=_pins(tip),
         end=end,
         earlier=first - 1 if first > 1 else None,
         later=min(end + PAGE_SIZE, tip.depth) if end < tip.depth else None,
@@ -234,7 +245,10 @@ def _siblings(session: ChatSession, rows: Sequence[ChatMessage]) -> dict[int | N
 
 
 def _shown_messages(
-    rows: Sequence[ChatMessage], siblings: dict[int | None, list[int]], state: State
+    rows: Sequence[ChatMessage],
+    siblings: dict[int | None, list[int]],
+    state: State,
+    looked_up: dict[int, tuple[Linked, ...]],
 ) -> tuple[ShownMessage, ...]:
     shown = []
     day = None
@@ -242,12 +256,21 @@ def _shown_messages(
     for row, is_cut in zip(rows, begins_turn, strict=True):
         written_on = timezone.localtime(row.created_at).date()
         around = siblings.get(row.parent_message_id, [])
-        shown.append(_shown(row, around, state, starts_day=written_on != day, ends_turn=is_cut))
+        found = looked_up.get(row.parent_message_id or 0, ()) if row.role == Role.ASSISTANT else ()
+        shown.append(_shown(row, around, state, found, starts_day=written_on != day, ends_turn=is_cut))
         day = written_on
     return tuple(shown)
 
 
-def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool, ends_turn: bool) -> ShownMessage:
+def _shown(
+    row: Any,
+    siblings: Sequence[int],
+    state: State,
+    looked_up: tuple[Linked, ...],
+    *,
+    starts_day: bool,
+    ends_turn: bool,
+) -> ShownMessage:
     context, generation = state.context, state.generation
     cutoff = generation.cutoff_number if generation else 0
     dropped = bool(context and context.dropped)
@@ -271,7 +294,8 @@ def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool,
         created_at=row.created_at,
         starts_day=starts_day,
         tool_calls=tuple(_tool_call(call) for call in row.tool_calls or ()),
-        attachments=tuple(map(attachment_line, attachments)),
+        attachments=tuple(map(_attached, attachments)),
+        looked_up=looked_up,
         variants=_variants(row.pk, siblings),
         is_redacted=row.redacted_at is not None,
         is_stopped=row.finish_reason == STOPPED,
@@ -291,12 +315,19 @@ def _shown(row: Any, siblings: Sequence[int], state: State, *, starts_day: bool,
 
 def _speaker(row: ChatMessage) -> str:
     if row.role == Role.USER:
-        return row.name or "You"
+        return row.name or gettext("You")
     if row.role == Role.TOOL:
-        return f"Result of {row.name}" if row.name else "Tool result"
+        return gettext("Result of {name}").format(name=row.name) if row.name else gettext("Tool result")
     if row.role == Role.ASSISTANT:
-        return "Offline assistant" if row.model == offline_assistant.NAME else row.model or "Assistant"
-    return row.role.capitalize()
+        return (
+            gettext("Offline assistant") if row.model == offline_assistant.NAME else row.model or gettext("Assistant")
+        )
+    return words(row.role).capitalize()
+
+
+def _attached(attachment: Any) -> str:
+    named = (str(attachment.get(name) or "") for name in ("name", "mime_type", "type"))
+    return gettext("Attached: {name}").format(name=next(filter(None, named), "?"))
 
 
 def _tool_call(call: Any) -> ToolCall:
@@ -316,6 +347,39 @@ def _variants(message_id: int, siblings: Sequence[int]) -> Variants | None:
     )
 
 
+# -- Lists of messages ------------------------------------------------------------------------------------
+
+
+def _looked_up(rows: Sequence[ChatMessage], tip: ChatMessage) -> dict[int, tuple[Linked, ...]]:
+    """By the question what was looked up for its reply: those that are there still, and its owner's."""
+    noted = {row.pk: found for row in rows if (found := (row.metadata or {}).get(LOOKED_UP))}
+    ids = {pk for found in noted.values() for pk, _ in found}
+    owned = ChatMessage.objects.messages().filter(session__owner=tip.session.owner_id)
+    known = {row.pk: row for row in _beginnings(owned.filter(pk__in=ids))} if ids else {}
+    return {
+        question: tuple(_linked(known[pk], tip, number) for pk, number in found if pk in known)
+        for question, found in noted.items()
+    }
+
+
+def _pins(tip: ChatMessage) -> list[Linked]:
+    pinned = list(_beginnings(ChatMessage.objects.filter(pin__session=tip.session_id)).order_by("depth"))
+    on_branch = _ids_on_branch(tip, [row.depth for row in pinned])
+    return [_linked(row, tip, row.depth) for row in pinned if row.pk in on_branch]
+
+
+def _beginnings(rows: QuerySet[ChatMessage]) -> QuerySet[Any]:
+    found: QuerySet[Any] = rows.only("session_id", "depth").annotate(beginning=Substr("content", 1, _BEGINNING))
+    return found
+
+
+def _linked(row: Any, tip: ChatMessage, number: int) -> Linked:
+    at = tip if row.session_id == tip.session_id else row
+    end = f"?end={row.depth + PAGE_SIZE // 2}" if at is tip else ""
+    address = f"{reverse('chat:branch', args=[at.session_id, at.pk])}{end}#m{row.pk}"
+    return Linked(id=row.pk, number=number, address=address, text=" ".join(row.beginning.split()))
+
+
 # -- The list of generations ------------------------------------------------------------------------------
 
 
@@ -327,7 +391,7 @@ def read_generations(session: ChatSession, tip: ChatMessage | None, state: State
         .exclude(trigger=Trigger.CARRY_OVER)
         .order_by("-generation")[:GENERATIONS_SHOWN]
     )
-    on_branch = _anchors_on_branch(tip, runs)
+    on_branch = _ids_on_branch(tip, [run.anchor.depth for run in runs if run.anchor])
     in_use = state.context.summary_id if state.context else None
     came_along = [state.generation] if state.generation and state.generation.number is None else []
     return [
@@ -339,9 +403,8 @@ def read_generations(session: ChatSession, tip: ChatMessage | None, state: State
     ]
 
 
-def _anchors_on_branch(tip: ChatMessage | None, runs: Sequence[CompactionRun]) -> set[int]:
-    """Ids of the branch from the shallowest anchor down. A summary applies if its anchor is one of them."""
-    depths = [run.anchor.depth for run in runs if run.anchor]
+def _ids_on_branch(tip: ChatMessage | None, depths: Sequence[int]) -> set[int]:
+    """Ids of the branch from the shallowest of some depths down. A summary applies if its anchor is one of them."""
     if tip is None or not depths:
         return set()
     with connections[tip._state.db or "default"].cursor() as cursor:

@@ -10,20 +10,23 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_noop as _
 
 from compaction_app import values
+from compaction_app.conf import Mode
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.values import ChatContext, Role, RunStatus
 from project.chat import markdown
-from project.chat.uploads import TextFile
+from project.chat.uploads import TextFile, number
 
 #: Messages on a page.
 PAGE_SIZE = 40
 
 #: Words for the states of an open run. A test compares them with the enum.
 OPEN_RUNS = {
-    RunStatus.READY: "Older messages will be summarized soon. You can go on writing.",
-    RunStatus.RUNNING: "Older messages are being summarized. You can go on writing.",
+    RunStatus.READY: _("Older messages will be summarized soon"),
+    RunStatus.RUNNING: _("Older messages are being summarized"),
 }
 
 
@@ -41,6 +44,17 @@ class Variants:
 class ToolCall:
     name: str
     arguments: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Linked:
+    """A message of this branch, or of the chat before this one, as a list names it."""
+
+    id: int
+    number: int
+    address: str
+    #: How it begins.
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +81,8 @@ class ShownMessage:
     pictures: tuple[str, ...]
     #: A line for each other attachment.
     attachments: tuple[str, ...]
+    #: What was looked up for this reply.
+    looked_up: tuple[Linked, ...]
     variants: Variants | None
     is_redacted: bool
     #: Its reader stopped it before its end.
@@ -129,10 +145,18 @@ class Generation:
     @property
     def covers(self) -> str:
         if self.is_handed_over:
-            return "Earlier messages are summarized"
+            return gettext("Earlier messages are summarized")
         if self.cutoff_number == 1:
-            return "Message 1 is summarized"
-        return f"Messages 1–{self.cutoff_number} are summarized"
+            return gettext("Message 1 is summarized")
+        return gettext("Messages 1–{last} are summarized").format(last=self.cutoff_number)
+
+    @property
+    def author(self) -> str:
+        """Who or what wrote it."""
+        if self.model == "extractive":
+            told = gettext("no model; it is made of quotes")
+            return f"{told} ({self.why_no_model})" if self.why_no_model else told
+        return gettext("a person") if self.model == "person" else self.model or gettext("a model")
 
     @property
     def before(self) -> str:
@@ -145,12 +169,12 @@ class Generation:
 
 #: What fills the window, by the parts of a meter.
 _PARTS = {
-    "system_prompt": "Instructions",
-    "summary": "Summary",
-    "pins": "Pinned messages",
-    "recalled": "Found again",
-    "messages": "Messages",
-    "reserved": "Room for the reply",
+    "system_prompt": _("Instructions"),
+    "summary": _("Summary"),
+    "pins": _("Pinned messages"),
+    "recalled": _("Found again"),
+    "messages": _("Messages"),
+    "reserved": _("Room for the reply"),
 }
 
 
@@ -159,8 +183,7 @@ class Meter:
     """How full the context window is, in tokens and in percent of what is available for the history."""
 
     measured: values.Meter
-    #: Nothing is summarized by itself.
-    is_manual: bool = False
+    mode: str = Mode.STANDARD
 
     def _percent(self, tokens: int, most: float) -> float:
         return round(min(most, 100 * tokens / max(self.measured.available, 1)), 2)
@@ -175,22 +198,25 @@ class Meter:
 
     @property
     def short(self) -> str:
-        return f"{self.used_percent:.0f}% full"
+        return gettext("{percent}% full").format(percent=number(self.used_percent))
 
     @property
     def words(self) -> str:
-        above = f"Above {self.threshold_percent:.0f}% older messages"
-        return (
-            f"Of what the model can read of this conversation at once ({_number(self.measured.available)} tokens), "
-            f"{self.used_percent:.0f}% are in use. "
-            + (f"{above} should be summarized." if self.is_manual else f"{above} are summarized.")
-        )
+        told = [
+            gettext("Of what the model can read of this conversation at once ({tokens} tokens), {percent}% are in use.")
+        ]
+        if self.mode == Mode.MANUAL:
+            told.append(gettext("Above {threshold}% older messages should be summarized."))
+        elif self.mode != Mode.OFF:
+            told.append(gettext("Above {threshold}% older messages are summarized."))
+        percents = {"percent": number(self.used_percent), "threshold": number(self.threshold_percent)}
+        return " ".join(told).format(tokens=number(self.measured.available), **percents)
 
     @property
     def parts(self) -> list[tuple[str, str]]:
         """(name, tokens) of what fills the window."""
         sizes = [(name, getattr(self.measured, part)) for part, name in _PARTS.items()]
-        return [(name, _number(tokens)) for name, tokens in sizes if tokens]
+        return [(gettext(name), number(tokens)) for name, tokens in sizes if tokens]
 
     @property
     def level(self) -> str:
@@ -206,16 +232,21 @@ class State:
 
     context: ChatContext | None = None
     session: ChatSession | None = None
-    #: Nothing is summarized, not even by hand.
-    is_off: bool = False
     meter: Meter | None = None
     generation: Generation | None = None
     #: The state of the run that is open on this branch, if one is.
     open_run: str = ""
     #: Why the newest run on this branch failed, if it did.
     failure: str = ""
+    #: A limit of spending is reached, so no summary is written.
+    is_paused: bool = False
     #: Why there is no context at all.
     problem: str = ""
+
+    @property
+    def is_off(self) -> bool:
+        """Nothing is summarized, not even by hand."""
+        return self.meter is not None and self.meter.mode == Mode.OFF
 
     @property
     def needs_summary(self) -> bool:
@@ -224,7 +255,38 @@ class State:
 
     @property
     def awaits_a_person(self) -> bool:
-        return self.needs_summary and not self.open_run and bool(self.meter and self.meter.is_manual)
+        is_manual = self.meter is not None and self.meter.mode == Mode.MANUAL
+        return is_manual and self.needs_summary and not (self.open_run or self.failure or self.is_paused)
+
+    @property
+    def told(self) -> str:
+        """What is so with the older messages, in one sentence; "" where nothing is to be said."""
+        left_out, what = self.context.dropped if self.context else 0, self.problem or self._what
+        if what and left_out and not self.is_off:
+            told = ngettext(
+                "{what}; until there is a summary, {n} message is left out of what the model reads.",
+                "{what}; until there is a summary, {n} messages are left out of what the model reads.",
+                left_out,
+            )
+            return told.format(what=what, n=number(left_out))
+        if left_out:
+            told = ngettext(
+                "{n} older message is left out of what the model reads.",
+                "{n} older messages are left out of what the model reads.",
+                left_out,
+            )
+            return told.format(n=number(left_out))
+        if self.open_run:
+            return gettext("{what}. You can go on writing.").format(what=what)
+        return what if not what or self.problem else f"{what}."
+
+    @property
+    def _what(self) -> str:
+        if self.open_run or self.failure:
+            return self.open_run or self.failure
+        if self.is_paused:
+            return gettext("Summaries are paused for a while")
+        return gettext("This conversation is getting too long for the model") if self.awaits_a_person else ""
 
     @property
     def read_now(self) -> str:
@@ -232,13 +294,19 @@ class State:
         if self.context is None:
             return ""
         if self.session and self.session.is_handed_over and self.generation is None:
-            return "The model does not know what was said before: it is in the chat before this one."
+            return gettext("The model does not know what was said before: it is in the chat before this one.")
         if self.session and self.session.is_handed_over:
-            return "The model reads a summary and all that follows."
+            return gettext("The model reads a summary and all that follows.")
+        if self.generation is None and self.context.dropped:
+            return gettext("The model reads the messages themselves, as far as they fit.")
         if self.generation is None:
-            return f"The model reads the messages themselves{', as far as they fit' * bool(self.context.dropped)}."
-        what = "a summary" if self.generation.is_on_branch else "quotes"
-        return f"The model reads {what} of messages 1–{self.generation.cutoff_number} and all that follows."
+            return gettext("The model reads the messages themselves.")
+        told = (
+            gettext("The model reads a summary of messages 1–{last} and all that follows.")
+            if self.generation.is_on_branch
+            else gettext("The model reads quotes of messages 1–{last} and all that follows.")
+        )
+        return told.format(last=self.generation.cutoff_number)
 
     @property
     def cutoff_end(self) -> int:
@@ -252,6 +320,8 @@ class BranchPage:
     tip: ChatMessage | None
     state: State
     messages: Sequence[ShownMessage] = ()
+    #: The messages of the branch that are pinned, wherever they stand.
+    pins: Sequence[Linked] = ()
     #: Depth of the last message shown here.
     end: int = 0
     #: Depths at which the pages before and after this one end.
@@ -269,4 +339,4 @@ class BranchPage:
 
 
 def _number(value: int | None) -> str:
-    return "?" if value is None else f"{value:,}"
+    return "?" if value is None else number(value)

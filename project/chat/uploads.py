@@ -60,16 +60,25 @@ class Uploads:
         )
 
 
+def number(value: float, decimals: int = 0) -> str:
+    """As the reader's language writes it."""
+    return number_format(value, decimals, force_grouping=True)
+
+
+def megabytes() -> str:
+    """The most that files of a message may have."""
+    return number(MAX_BYTES / 1_000_000, 1)
+
+
 def too_large() -> str:
-    megabytes = number_format(MAX_BYTES / 1_000_000, 1)
-    return gettext("Files may have {megabytes} MB together; these have more.").format(megabytes=megabytes)
+    return gettext("Files may have {megabytes} MB together; these have more.").format(megabytes=megabytes())
 
 
 def read_files(files: Iterable[UploadedFile[bytes]]) -> Uploads:
     """Raises :class:`forms.ValidationError`, with words for whoever chose the file."""
     files = list(files)
     if len(files) > MAX_FILES:
-        raise forms.ValidationError(f"Send at most {MAX_FILES} files with a message.")
+        raise forms.ValidationError(gettext("Send at most {most} files with a message.").format(most=MAX_FILES))
     if sum(file.size or 0 for file in files) > MAX_BYTES:
         raise forms.ValidationError(too_large())
     texts, pictures = [], []
@@ -85,7 +94,8 @@ def read_files(files: Iterable[UploadedFile[bytes]]) -> Uploads:
         except UnicodeDecodeError:
             text = "\0"
         if "\0" in text:
-            raise forms.ValidationError(f"“{name}” is neither a text nor a picture (PNG, JPEG, GIF, WebP).")
+            told = gettext("“{name}” is neither a text nor a picture (PNG, JPEG, GIF, WebP).").format(name=name)
+            raise forms.ValidationError(told)
         texts.append(TextFile(name, text.rstrip("\n")))
     return Uploads(texts, pictures)
 

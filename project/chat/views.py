@@ -23,9 +23,11 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.cache import add_never_cache_headers
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from compaction_app import chat
+from compaction_app.api.codes import Code
 from compaction_app.compaction.leases import is_under_way
 from compaction_app.conf import Mode, get_settings
 from compaction_app.contrib.histories import exported
@@ -37,7 +39,7 @@ from compaction_app.values import Role
 from project.chat import commands, markdown, reading, turns, uploads
 from project.chat.forms import EditForm, MessageForm, NewForm, TitleForm
 from project.chat.shown import PAGE_SIZE
-from project.chat.words import for_script, words_for
+from project.chat.words import FAILURES, for_script, words_for
 
 REFUSED = 422
 #: What the page's script accepts, and no browser by itself.
@@ -85,7 +87,7 @@ def posted(view: View) -> View:
     return cast(View, require_http_methods(["GET", "HEAD", "POST"])(shown))
 
 
-def _page_of(session_id: uuid.UUID | None = None, message_id: int | None = None, **_: Any) -> HttpResponse:
+def _page_of(session_id: uuid.UUID | None = None, message_id: int | None = None, **_others: Any) -> HttpResponse:
     if session_id is None:
         return redirect("chat:sessions")
     if message_id is None:
@@ -135,7 +137,7 @@ def new_session(request: HttpRequest) -> HttpResponse:
         return _new_page(request, form, status=REFUSED)
     if command := commands.parse(form.cleaned_data["content"]):
         if command.is_known:
-            messages.info(request, commands.NOTHING_YET)
+            messages.info(request, _(FAILURES[Code.NOTHING_TO_COMPACT]))
             return redirect("chat:sessions")
         form.add_error("content", commands.unknown(command))
         return _new_page(request, form, status=REFUSED)
@@ -169,12 +171,14 @@ def rename(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     found = _own_session(request, session_id)
     form = TitleForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "A title has 1 to 255 characters.")
+        messages.error(request, _("A title has 1 to 255 characters."))
     elif (title := form.cleaned_data["title"]) != found.title:
         # An older page may still have the words of an erased title.
         as_shown = ChatSession.objects.filter(pk=found.pk, erasures=form.cleaned_data["erased"] or 0)
         if not as_shown.update(title=title, title_of=None):
-            messages.error(request, "Something was erased since this page was opened. Rename the conversation again.")
+            messages.error(
+                request, _("Something was erased since this page was opened. Rename the conversation again.")
+            )
     return redirect("chat:session", session_id)
 
 
@@ -186,7 +190,7 @@ def delete(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     if request.method != "POST":
         return _page(request, "chat/delete.html", {"session": found, "title": found.title})
     chat.delete_session(found)
-    messages.success(request, "The conversation is deleted.")
+    messages.success(request, _("The conversation is deleted."))
     return redirect("chat:sessions")
 
 
@@ -351,7 +355,7 @@ def regenerate(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> 
     is_reply = message.role == Role.ASSISTANT
     answered = message.parent if is_reply else message
     if answered is None:
-        messages.error(request, "This message is not a reply, so it cannot be regenerated.")
+        messages.error(request, _("This message is not a reply, so it cannot be regenerated."))
         return redirect(_address(message))
     return _answer(request, found, answered, regenerate=is_reply)
 
@@ -372,7 +376,7 @@ def hand_over(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> H
     try:
         # Undone meanwhile, or too large by now; nobody waits here for a model that writes another one.
         if needs_summary(tip):
-            messages.error(request, "There is no summary now that a new chat can begin with. /compact makes one.")
+            messages.error(request, _("There is no summary now that a new chat can begin with. /compact makes one."))
             return redirect(_address(tip))
         # Sent twice, it is one chat.
         return _show_new(request, chat.hand_over(tip, idempotency_key=request.POST.get("key", "")[:64]))
@@ -391,7 +395,7 @@ def carry_over(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> 
         source = chat.newest_tip(variant)
         # Nobody waits here for a model: who presses again has it.
         if (run := chat.request_carry_over(source, tip)) and run.is_open:
-            messages.info(request, "The other branch is being summarized. Press again in a moment.")
+            messages.info(request, _("The other branch is being summarized. Press again in a moment."))
             return redirect(_address(tip))
         tip = chat.carry_over(source, tip, idempotency_key=request.POST.get("key", "")[:64])
     except CompactionError as error:
@@ -404,7 +408,7 @@ def _show_new(request: HttpRequest, copied: ChatSession) -> HttpResponse:
     for message in copied.messages.filter(attachments__isnull=False):
         if pictures := [one for one in message.attachments or () if uploads.picture_in(one)]:
             chat.annotate_message(message, **{uploads.PICTURES: [one.get("name", "") for one in pictures]})
-    messages.success(request, "This is a new conversation. The first one stays as it is.")
+    messages.success(request, _("This is a new conversation. The first one stays as it is."))
     return redirect("chat:session", copied.pk)
 
 
@@ -451,7 +455,7 @@ def correct(request: HttpRequest, session_id: uuid.UUID, message_id: int, summar
         messages.error(request, words_for(error))
         end = reading.read_state(found, tip).cutoff_end or None
         return _branch_page(request, found, tip, end=end, corrected=text, status=422)
-    messages.success(request, "The model reads your text from now on.")
+    messages.success(request, _("The model reads your text from now on."))
     state = reading.read_state(found, tip)
     return redirect(f"{reverse('chat:branch', args=[found.pk, tip.pk])}?end={state.cutoff_end}#cutoff")
 
@@ -465,10 +469,10 @@ def undo(request: HttpRequest, session_id: uuid.UUID, message_id: int, summary_i
     summary = get_object_or_404(ChatMessage.objects.filter(session=found).summaries(), pk=summary_id)
     chat.retire_summary(summary, reason="Undone by the owner of the conversation.")
     state, mode = reading.read_state(found, tip), get_settings(found.settings).mode
-    told = ["The summary is undone.", state.read_now]
+    told = [_("The summary is undone."), state.read_now]
     if is_due := state.needs_summary and mode not in (Mode.OFF, Mode.MANUAL) and not find_overspending(found):
         # Which is asked for already; the page waits for it.
-        told.append("The conversation is too long for the model as it is, so another summary is written.")
+        told.append(_("The conversation is too long for the model as it is, so another summary is written."))
     messages.info(request, " ".join(filter(None, told)), extra_tags="open" if is_due else "")
     return redirect(f"{_address(tip).partition('#')[0]}#latest")
 
@@ -482,6 +486,7 @@ def _append(session: ChatSession, parent: ChatMessage | None, form: MessageForm,
 def _answer(
     request: HttpRequest, session: ChatSession, message: ChatMessage, *, regenerate: bool = False
 ) -> HttpResponse:
+    turns.look_up(message)
     if request.headers.get("Accept") == JSON:
         asked = {"page": _address(message), "message": message.pk, "regenerate": regenerate}
         return guard(JsonResponse(asked))

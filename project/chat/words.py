@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as _
 
 from compaction_app.api.codes import SENTENCES, TOO_LONG, Code
@@ -67,6 +67,9 @@ def words_for(error: Exception) -> str:
     else:
         problem = problem_for_people(error)
         told = FAILURES.get(problem.detail) or FAILURES.get(problem.code)
+    if not told and not (get_language() or "en").startswith("en"):
+        # The app's own words are English; what it refuses else was pressed on a page older than the conversation.
+        told = _("This is not possible here any more. Load the page again.")
     return gettext(told) if told else str(error)
 
 

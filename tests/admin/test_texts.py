@@ -62,7 +62,7 @@ def test_what_is_stored_as_a_code_and_what_is_logged_is_translated(eraser):
 
 @pytest.mark.pure
 def test_what_events_and_settings_are_made_of_is_in_the_catalog():
-    found = {catalog.text_of(message.id)[0] for message in catalog.collected() if message.id}
+    found = {catalog.text_of(message.id)[0] for message in catalog.collected(catalog.PACKAGE) if message.id}
     names = ("compactions", "cleared_tool_uses", "cleared_thinking_turns", "cleared_input_tokens", "extra_input_tokens")
     codes = {words(name) for name in ("generation", "calibration", "failures", "characters", *names, *Mode)} - {"off"}
     assert codes <= found

@@ -37,14 +37,18 @@ def _click(where: Page | Locator, role: str, name: str | re.Pattern[str]) -> Non
 
 def go_by_keyboard(page: Page, name: str) -> None:
     """Tab to what is called so, or begins so where the name ends in a space, and press Enter."""
+    tab_to(page, name)
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+
+
+def tab_to(page: Page, name: str) -> None:
     passed = []
     for _ in range(MOST_TABS):
         page.keyboard.press("Tab")
         focused, is_visible = page.evaluate(FOCUSED)
         if focused == name or (name.endswith(" ") and focused.startswith(name)):
             assert is_visible, f"{name!r} has the focus and does not show it"
-            with page.expect_navigation():
-                page.keyboard.press("Enter")
             return
         passed.append(focused[:60])
     raise AssertionError(f"{name!r} was not met on the way: {passed}")

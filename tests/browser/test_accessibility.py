@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage
+from project.chat.turns import LOOKED_UP
 from tests.admin.records import reply_to
 from tests.browser import admin_pages, conversations
 from tests.browser.conftest import DESKTOP, PHONE
@@ -135,7 +136,10 @@ def test_the_pages_before_an_erasure_that_hides_messages_have_no_serious_fault(l
 
 def test_the_pages_of_the_chat_have_no_serious_fault(looked_at):
     user = conversations.superuser()
-    pages = conversations.chat_pages(conversations.harbour(owner=user))
+    harbour = conversations.harbour(owner=user)
+    chat.pin_message(harbour.first)
+    chat.annotate_message(harbour.tip.parent, **{LOOKED_UP: [[harbour.first.pk, 1]]})
+    pages = conversations.chat_pages(harbour)
     wrong = looked_at(user, pages)[0] + looked_at(None, [reverse("login")])[0]
     assert not wrong, "\n" + "\n".join(wrong)
 
@@ -159,10 +163,12 @@ def test_no_word_makes_a_page_wider_than_a_phone(open_page):
     table = "|".join([LONG] * 3)
     ChatMessage.objects.filter(pk=harbour.tip.pk).update(content=f"|{table}|\n{'|-' * 3}|\n|{table}|")
     pages = [(page, address) for address in admin_pages.addresses(harbour)]
+    chat.pin_message(harbour.first)
     for one, address in [*pages, *((visitor, address) for address in conversations.chat_pages(harbour))]:
         assert one.goto(address).status == 200, address
         closed = one.evaluate(WIDTH)
         one.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true })")
+        one.evaluate("document.querySelectorAll('[popover]').forEach((part) => { part.showPopover() })")
         width = max(closed, one.evaluate(WIDTH))
         if width > PHONE["width"]:
             wide[address] = width, one.evaluate(STICKS_OUT)

@@ -17,7 +17,7 @@ from compaction_app.testing import steps
 from compaction_app.values import RunStatus
 from tests.browser import conversations
 from tests.browser.chat_page import box, go, messages_of, send, session_of, told
-from tests.browser.clicking import follow, press
+from tests.browser.clicking import follow, go_by_keyboard, press, tab_to
 from tests.browser.conftest import PHONE, session_cookie
 from tests.steps import stream_of
 
@@ -179,7 +179,7 @@ def test_the_window_fills_and_a_summary_comes_and_goes(open_page, marit, broker)
     run = CompactionRun.objects.latest("id")
     assert run.instructions == "Keep every number of a berth."
     CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.FAILED, error_code="quota")
-    told_why = "could not be summarized because the provider's quota is used up. Nothing is lost."
+    told_why = "could not be summarized: the provider's quota is used up."
     page.locator("#state", has_text=told_why).wait_for()
     page.get_by_role("button", name="Try again").click()
     page.locator("[data-open]").wait_for()
@@ -266,6 +266,51 @@ def test_with_the_keyboard_alone_the_place_is_kept(open_page, marit, endpoint):
     page.get_by_text("Of what the model can read").wait_for()
     page.keyboard.press("Escape")
     expect(page.get_by_text("Of what the model can read")).to_be_hidden()
+
+
+@pytest.mark.long
+def test_with_the_tab_key_alone_one_edits_stops_goes_between_branches_and_searches(open_page, marit, gate):
+    session = session_of(marit, 1)
+    page = open_page(marit)
+    go(page, session)
+    tab_to(page, "Edit message 1")
+    page.keyboard.press("Enter")
+    page.get_by_role("textbox", name="Edited message").wait_for()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("And at night?")
+    page.keyboard.press("Enter")
+    page.locator(".streaming", has_text="It was a dark and").wait_for()
+    tab_to(page, "Stop")
+    page.keyboard.press("Enter")
+    page.locator("#announced", has_text="The reply is stopped.").wait_for(state="attached")
+    tab_to(page, "Variant 1")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Variant 2").wait_for()
+    assert messages_of(page)[-1].startswith("Answer 1:")
+    tab_to(page, "Search titles and messages")
+    page.keyboard.type("dark night")
+    page.locator("#sessions .around", has_text="a dark").wait_for()
+    go_by_keyboard(page, "Lighthouse\n")
+    assert messages_of(page) == ["And at night?", "It was a dark and"]
+
+
+def test_files_are_seen_before_they_are_sent_and_the_script_speaks_german(open_page, marit):
+    from playwright.sync_api import expect
+
+    page = open_page(marit, locale="de-DE", expected_errors=True)
+    go(page, session_of(marit))
+    picture = {"name": "dach.png", "mimeType": "image/png", "buffer": page.screenshot()}
+    text = {"name": "tide.txt", "mimeType": "text/plain", "buffer": b"High at 6."}
+    page.locator("[type=file]").set_input_files([picture, text])
+    expect(page.locator(".chosen li", has_text="dach.png").locator("canvas")).to_be_visible()
+    page.get_by_role("button", name="tide.txt entfernen").click()
+    page.context.set_offline(True)
+    page.get_by_role("button", name="Senden", exact=True).click()
+    page.get_by_text("Die Website ist nicht erreichbar.").wait_for()
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Senden", exact=True).click()
+    page.get_by_role("img", name="dach.png").wait_for()
+    assert [one["name"] for one in ChatMessage.objects.get(role="user").attachments] == ["dach.png"]
 
 
 @pytest.mark.long

@@ -339,6 +339,16 @@ function addFiles(form, added) {
   listFiles(form);
 }
 
+// Drawn, and not linked: the page's policy allows no pictures but the site's.
+async function showPicture(file, item) {
+  const picture = await createImageBitmap(file, { resizeHeight: 96 }).catch(() => null);
+  if (!picture) return;
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [picture.width, picture.height];
+  canvas.getContext("2d").drawImage(picture, 0, 0);
+  item.prepend(canvas);
+}
+
 function sizeOf(file) {
   const [unit, size] = file.size < 1e6 ? ["kilobyte", Math.ceil(file.size / 1e3)] : ["megabyte", file.size / 1e6];
   const digits = { style: "unit", unit, maximumFractionDigits: 1 };
@@ -369,6 +379,7 @@ function listFiles(form) {
         listFiles(form);
       };
       item.append(name, size, remove);
+      if (file.type.startsWith("image/")) showPicture(file, item);
       return item;
     }),
   );

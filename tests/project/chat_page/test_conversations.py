@@ -143,7 +143,7 @@ class TestContinuing:
         assert f'<a href="{url("branch", session, nodes[1])}#m{nodes[1].pk}">The chat before this one</a>' in page
         assert "Earlier messages are summarized" in page
         assert "in place of all that was said before." in page
-        assert re.search(r'<span class="around">Continued \d+ \w+, ', page)
+        assert re.search(r'<span class="around">Continued on \d+ \w+ \d+, ', page)
         new = ChatSession.objects.get(continues=nodes[1])
         assert new.messages.messages().count() == 5
         chat.delete_session(session)

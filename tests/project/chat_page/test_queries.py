@@ -20,8 +20,8 @@ def queries_of(browser, address):
 class TestQueries:
     """The number of queries depends on nothing: not on length, forks or what was compacted."""
 
-    #: Sign-in 2, session, tip, context, runs, messages, variants, the list of conversations.
-    PLAIN = 9
+    #: Sign-in 2, session, tip, context, runs, messages, variants, pins, the list of conversations.
+    PLAIN = 10
 
     @pytest.fixture(autouse=True)
     def wide_window(self, session):

@@ -44,7 +44,7 @@ class TestState:
         session.settings = {**session.settings, "MODE": "manual"}
         session.save()
         tip = grow(session, 12, parent=full)
-        offer = "This conversation is getting too long for the model."
+        offer = "This conversation is getting too long for the model"
         page = text_of(browser.get(url("session", session)))
         assert offer in page
         assert "older messages should be summarized." in page
@@ -107,7 +107,7 @@ class TestByHand:
         page = text_of(browser.post(action, {"text": "<i>The boat</i> is blue."}, follow=True))
         assert chat.find_summary(full).content == "<i>The boat</i> is blue."
         assert "The model reads your text from now on." in page
-        assert "Written by hand" in page
+        assert "Written by: a person" in page
         assert "<i>The boat</i>" not in page
         # With what was written.
         page = text_of(browser.post(action, {"text": "Again."}))
