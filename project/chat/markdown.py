@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import nh3
@@ -127,9 +128,22 @@ _PARSER.add_render_rule("table_close", lambda *_: "</table></div>")
 
 @lru_cache(maxsize=500)
 def render(text: str) -> SafeString:
+    return mark_safe("".join(blocks(text)))  # noqa: S308  # each was cleaned
+
+
+def blocks(text: str) -> list[str]:
+    """Each paragraph, list or table by itself: of a reply that grows, most of them stay as they are."""
+    env: dict[str, Any] = {}
+    tokens = _PARSER.parse(text, env)
+    ends = [at + 1 for at, token in enumerate(tokens) if token.level == 0 and token.nesting <= 0]
+    parts = (tokens[begin:end] for begin, end in pairwise([0, *ends]))
+    return [_cleaned(_PARSER.renderer.render(part, _PARSER.options, env)) for part in parts]
+
+
+def _cleaned(html: str) -> str:
     """Links lead elsewhere without telling from where; each paragraph and list finds its own direction."""
-    cleaned = nh3.clean(
-        _PARSER.render(text),
+    return nh3.clean(
+        html,
         tags=_TAGS,
         clean_content_tags=set(),
         attributes={"a": {"href", "title"}, "ol": {"start"}, "th": {"align"}, "td": {"align"}},
@@ -139,4 +153,3 @@ def render(text: str) -> SafeString:
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener nofollow",
     )
-    return mark_safe(cleaned)  # noqa: S308  # cleaned just now

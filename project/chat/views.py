@@ -162,7 +162,7 @@ def new_session(request: HttpRequest) -> HttpResponse:
 @login_required
 def rendered(request: HttpRequest) -> HttpResponse:
     """A reply that is still coming, as the page will show it."""
-    return guard(HttpResponse(markdown.render.__wrapped__(request.POST.get("text", "")[: reading.SHOWN_CHARACTERS])))
+    return guard(JsonResponse(markdown.blocks(request.POST.get("text", "")[: reading.SHOWN_CHARACTERS]), safe=False))
 
 
 @posted

@@ -14,7 +14,8 @@ MOST_TABS = 150
 
 FOCUSED = """() => {
     const node = document.activeElement;
-    return [node.getAttribute("aria-label") || node.innerText || node.value || "", node.matches(":focus-visible")];
+    const name = node.getAttribute("aria-label") || node.innerText || node.value || "";
+    return [name.trim().replace(/\\s+/g, " "), node.matches(":focus-visible")];
 }"""
 
 

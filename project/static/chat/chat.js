@@ -31,56 +31,80 @@ async function reached(work) {
 async function load(address) {
   // A redirect may lead to the sign-in page; a page without a message box is followed by the browser itself.
   const answer = await fetch(address, { headers: PAGES });
-  return { address: answer.url, text: await answer.text(), ok: answer.ok };
+  const page = parsed(await answer.text());
+  // To read a page and to show it are two tasks: on a slow device each is short.
+  await wait(0);
+  return { page, ok: answer.ok };
 }
 
 function parsed(text) {
   return new DOMParser().parseFromString(text, "text/html");
 }
 
+// Make a part of this page like that of another one. What is the same is not touched: it keeps its place, its focus and
+// what was typed, and costs nothing.
+function patch(old, fresh) {
+  // An edit that is not sent yet stays open.
+  if (old.isEqualNode(fresh) || old.hasAttribute("data-kept")) return;
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  let at = old.firstChild;
+  for (const next of [...fresh.childNodes]) {
+    let same = at;
+    while (same && (same.nodeName !== next.nodeName || (same.id && same.id !== next.id))) same = same.nextSibling;
+    if (!same) {
+      old.insertBefore(next, at);
+      continue;
+    }
+    while (at !== same) at = dropped(at);
+    if (next.nodeType === Node.ELEMENT_NODE) patch(same, next);
+    else if (same.data !== next.data) same.data = next.data;
+    at = same.nextSibling;
+  }
+  while (at) at = dropped(at);
+}
+
+function dropped(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
+}
+
 // Put a page in the place of this one. `at`: an element of it whose place on the screen stays, [selector, from the top].
 // `focus`: selectors of what takes the place of what had the focus; the first that is there gets it.
-function show(text, address, { push = false, at = null, focus = [] } = {}) {
-  const page = parsed(text);
-  const hash = new URL(address, location.href).hash;
+function show(page, address, { push = false, at = null, focus = [] } = {}) {
+  const { hash, href } = new URL(address, location.href);
   if (!find("#page", page) || !find("#side", page)) {
     location.assign(address);
     return;
   }
   shown += 1;
-  const draft = find("[data-draft] textarea")?.value;
-  const files = find("[data-draft] [type=file]")?.files;
-  const typed = [...document.querySelectorAll("#page textarea")].filter((one) => one.value !== one.defaultValue);
-  // An edit that is not sent yet stays open.
-  const edit = find("form.edit:not([data-over])");
-  if (edit && !find("form.edit", page)) {
-    page.getElementById(edit.closest("article").id)?.replaceWith(edit.closest("article"));
-    find("textarea", edit).removeAttribute("autofocus");
-  }
-  const isTyping = document.activeElement?.matches("[data-draft] textarea");
   const held = document.activeElement?.closest("article[id]");
-  if (held) focus.push(`#${held.id}`);
-  find("#page").replaceWith(find("#page", page));
-  find("#sessions").replaceWith(find("#sessions", page));
+  const edit = find("form.edit", page) ? null : find("form.edit:not([data-over])")?.closest("article");
+  edit?.setAttribute("data-kept", "");
+  const form = find("[data-draft]")?.action;
+  for (const open of document.querySelectorAll("#page :popover-open")) open.hidePopover();
+  decorate(page);
+  patch(find("#page"), find("#page", page));
+  patch(find("#sessions"), find("#sessions", page));
+  edit?.removeAttribute("data-kept");
+  if (edit) find("textarea", edit).removeAttribute("autofocus");
+  find("#about form")?.reset();
+  // A model is chosen for one conversation.
+  const models = form === find("[data-draft]")?.action ? [] : document.querySelectorAll(".row option");
+  for (const one of models) one.selected = one.defaultSelected;
   document.title = page.title;
-  history[push ? "pushState" : "replaceState"]({}, "", address);
+  if (href !== location.href) history[push ? "pushState" : "replaceState"]({}, "", address);
   here = addressed();
-  const box = find("[data-draft] textarea");
-  // What somebody goes on typing while a reply comes is not lost.
-  if (box && !box.value && draft) box.value = draft;
-  if (files?.length && find("[data-draft] [type=file]")) find("[data-draft] [type=file]").files = files;
-  for (const old of typed) {
-    const same = document.getElementById(old.id);
-    if (!same || same.value !== old.defaultValue) continue;
-    same.value = old.value;
-    for (let fold = same.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
-  }
+  const typed = [...document.querySelectorAll("#page details textarea")].filter((one) => one.value !== one.defaultValue);
+  for (const fold of document.querySelectorAll("#page details")) if (typed.some((one) => fold.contains(one))) fold.open = true;
   begin();
   const kept = at && find(at[0]);
   if (kept) scrollBy({ top: kept.getBoundingClientRect().top - at[1], behavior: "instant" });
   else if (hash) document.getElementById(hash.slice(1))?.scrollIntoView({ block: "nearest", behavior: "instant" });
+  if (held && document.activeElement === document.body) focus.push(`#${held.id}`);
   const next = focus.map((one) => find(one)).find(Boolean);
-  (find("[autofocus]") ?? (isTyping ? box : next))?.focus({ preventScroll: true });
+  (find("[autofocus]") ?? next)?.focus({ preventScroll: true });
 }
 
 const isAtEnd = () => document.documentElement.scrollHeight - innerHeight - scrollY < 80;
@@ -100,11 +124,11 @@ async function follow(link) {
   const target = new URL(link.href).hash;
   const isMessage = /^#m\d+$/.test(target);
   const place = article && placeOf(article, isMessage ? target : undefined);
-  const page = await reached(load(link.href));
-  if (!page) return;
+  const loaded = await reached(load(link.href));
+  if (!loaded) return;
   link.closest("form.edit")?.setAttribute("data-over", "");
   const focus = isMessage ? [`${target} [rel=${link.rel || "edit"}]`, `${target} .variants a`, target] : [];
-  show(page.text, link.href, { push: true, at: place, focus });
+  show(loaded.page, link.href, { push: true, at: place, focus });
 }
 
 // -- A turn ------------------------------------------------------------------------------------------------
@@ -140,10 +164,11 @@ async function post(form, body) {
   const answer = await fetch(form.action, { method: "POST", body, headers: { Accept: "application/json" } });
   const text = await answer.text();
   const isAsked = answer.headers.get("Content-Type")?.startsWith("application/json");
-  const isPage = !isAsked && find("#side", parsed(text));
+  const answered = parsed(isAsked ? "" : text);
+  const isPage = find("#side", answered);
   // A page that says what went wrong; what is here stays.
   if (!answer.ok && !isPage) {
-    notice(find("main .narrow p", parsed(text))?.textContent ?? words.internal);
+    notice(find("main .narrow p", answered)?.textContent ?? words.internal);
     return;
   }
   // Where one has to sign in again, the draft is for afterwards.
@@ -152,7 +177,7 @@ async function post(form, body) {
   if (!isAsked) {
     const [wasAtEnd, tip] = [isAtEnd(), tipHere()];
     const place = isDraft ? null : article ? placeOf(article) : seen();
-    show(text, answer.redirected ? answer.url : location.href, { push: answer.redirected, at: place });
+    show(answered, answer.redirected ? answer.url : location.href, { push: answer.redirected, at: place });
     if (isDraft ? wasAtEnd : tip !== tipHere() || (place && !find(place[0]))) scrollToEnd();
     const list = find("#compactions-heading");
     if (isDraft) list?.scrollIntoView({ behavior: "instant" });
@@ -160,24 +185,25 @@ async function post(form, body) {
     return;
   }
   const asked = JSON.parse(text);
-  const page = await load(asked.page);
+  const { page } = await load(asked.page);
   // An edited message stands where the one before it stood; above a reply that is asked for again nothing moves.
   const edited = article?.matches(".user") ? placeOf(article, `#m${asked.message}`) : null;
   const focus = edited ? [edited[0]] : isDraft && hasKeys() ? ["[data-draft] textarea"] : [];
-  show(page.text, asked.page, { push: true, at: edited ?? (article && seen()), focus });
+  show(page, asked.page, { push: true, at: edited ?? (article && seen()), focus });
   await stream(asked);
 }
 
-// Put a page's paragraphs, lists and tables in the place of those of an element; what is the same is not touched.
-function put(element, text) {
-  const fresh = [...parsed(text).body.children];
-  if (!element.children.length) element.textContent = "";
-  fresh.forEach((one, at) => {
-    const old = element.children[at];
-    if (!old) element.append(one);
-    else if (!old.isEqualNode(one)) old.replaceWith(one);
+// Put the paragraphs, lists and tables of a reply that grows into an element; what is the same is not touched.
+function put(element, blocks, before) {
+  blocks.forEach((html, at) => {
+    if (html === before[at]) return;
+    const page = parsed(html);
+    decorate(page);
+    const fresh = page.body.firstElementChild ?? document.createElement("p");
+    if (element.children[at]) element.children[at].replaceWith(fresh);
+    else element.append(fresh, "\n");
   });
-  while (element.children.length > fresh.length) element.lastElementChild.remove();
+  while (element.children.length > blocks.length) element.lastElementChild.remove();
 }
 
 // Show a reply as it comes below the message that it answers, then the page with the whole of it.
@@ -199,6 +225,7 @@ async function stream({ message, page, resume = false }) {
   content.dir = "auto";
   let said = "";
   let drawn = "";
+  let blocks = [];
   let drawing = false;
   // As the page will have it, by the same code. One request at a time; the longer the reply, the fewer.
   const draw = async () => {
@@ -206,9 +233,9 @@ async function stream({ message, page, resume = false }) {
     drawing = true;
     while (drawn !== said && atStart === shown) {
       drawn = said;
-      const page = await rendered(drawn).catch(() => null);
-      if (page) put(content, page);
-      else content.textContent = said;
+      const fresh = await rendered(drawn).catch(() => null);
+      if (fresh) put(content, fresh, blocks);
+      blocks = fresh ?? blocks;
       if (follows) scrollToEnd();
       await wait(100 + drawn.length / 50);
     }
@@ -242,8 +269,8 @@ async function stream({ message, page, resume = false }) {
       [send.hidden, halt.hidden] = [false, true];
       return false;
     }
-    find("[data-answering]")?.remove();
     if (part.text) {
+      if (!said) find("[data-answering]")?.remove();
       said += part.text;
       draw();
     }
@@ -251,7 +278,6 @@ async function stream({ message, page, resume = false }) {
     if (part.compaction?.dropped) {
       find("#state").textContent = words.left_out;
     }
-    if (follows) scrollToEnd();
   }
   removeEventListener("scroll", onScroll);
   // Another page is shown by now, and the reply is stored all the same.
@@ -265,11 +291,11 @@ async function stream({ message, page, resume = false }) {
     return true;
   }
   const reply = `#m${message} ~ article`;
-  show(whole.text, page, { at: seen(reply), focus: document.activeElement === bubble ? [reply, `#m${message}`] : [] });
+  show(whole.page, page, { at: seen(reply), focus: document.activeElement === bubble ? [reply, `#m${message}`] : [] });
   if (problem && said && !find(reply)) {
     // What was read already stays to be read, all of it.
     drawn = said;
-    put(content, (await rendered(said).catch(() => null)) ?? content.innerHTML);
+    put(content, (await rendered(said).catch(() => null)) ?? blocks, blocks);
     bubble.removeAttribute("aria-busy");
     bubble.classList.replace("streaming", "lost");
     by.append(` · ${words.lost}`);
@@ -296,12 +322,12 @@ async function watch() {
     const answer = await load(location.href).catch(() => null);
     if (atStart !== shown || busy) return;
     if (!answer?.ok) continue;
-    const page = parsed(answer.text);
+    const { page } = answer;
     if (find("[data-open], [data-answering]", page)) {
       for (const part of ["#state", "#gauge"]) find(part)?.replaceWith(find(part, page));
     } else if (!find("form.edit")) {
       const wasAtEnd = isAtEnd();
-      show(answer.text, location.href, { at: seen() });
+      show(page, location.href, { at: seen() });
       if (wasAtEnd) scrollToEnd();
       find("#announced").textContent = find("#state").textContent.trim() || words.summarized;
       return;
@@ -489,14 +515,14 @@ async function search(box) {
   await wait(250);
   if (mine !== searched) return;
   const address = `${location.pathname}?q=${encodeURIComponent(box.value)}`;
-  const page = await load(address).catch(() => null);
-  if (page?.ok && mine === searched) find("#sessions").replaceWith(find("#sessions", parsed(page.text)));
+  const found = await load(address).catch(() => null);
+  if (found?.ok && mine === searched) find("#sessions").replaceWith(find("#sessions", found.page));
 }
 
 addEventListener("popstate", async () => {
   if (addressed() === here) return;
-  const page = await reached(load(location.href));
-  if (page) show(page.text, location.href);
+  const loaded = await reached(load(location.href));
+  if (loaded) show(loaded.page, location.href);
 });
 
 // Another tab may have gone on, or the site is reached again.
@@ -504,8 +530,24 @@ for (const [target, event] of [[document, "visibilitychange"], [window, "online"
 async function refresh() {
   if (document.hidden || busy || find("form.edit") || !find("#state")) return;
   const atStart = shown;
-  const page = await load(location.href).catch(() => null);
-  if (page?.ok && atStart === shown && !busy && !find("form.edit")) show(page.text, location.href, { at: seen() });
+  const loaded = await load(location.href).catch(() => null);
+  if (loaded?.ok && atStart === shown && !busy && !find("form.edit")) show(loaded.page, location.href, { at: seen() });
+}
+
+// Buttons that need a script.
+function decorate(page) {
+  if (!navigator.clipboard) return;
+  for (const button of page.querySelectorAll("[data-copy]")) button.hidden = false;
+  for (const block of page.querySelectorAll("pre")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "link copy-code";
+    button.textContent = words.copy;
+    const frame = document.createElement("div");
+    frame.className = "frame";
+    block.replaceWith(frame);
+    frame.append(block, button);
+  }
 }
 
 function begin() {
@@ -515,19 +557,6 @@ function begin() {
   if (form) listFiles(form);
   const edited = find("form.edit textarea");
   edited?.setSelectionRange(edited.value.length, edited.value.length);
-  if (navigator.clipboard) {
-    for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
-    for (const block of document.querySelectorAll(".markdown pre")) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "link copy-code";
-      button.textContent = words.copy;
-      const frame = document.createElement("div");
-      frame.className = "frame";
-      block.replaceWith(frame);
-      frame.append(block, button);
-    }
-  }
   const answering = find("[data-answering]");
   if (answering && !busy) resume(answering.dataset.answering);
   else watch();
@@ -542,5 +571,6 @@ async function resume(message) {
   if (!isHere) watch();
 }
 
+decorate(document);
 begin();
 if (!location.hash) document.getElementById("latest")?.scrollIntoView();

@@ -47,12 +47,12 @@ async function* events(body) {
   }
 }
 
-// A text of a model as the page shows it.
+// A text of a model as the page shows it: the HTML of each paragraph, list or table.
 export async function rendered(text) {
   const { render } = document.querySelector("[data-render]").dataset;
   const token = document.querySelector("[name=csrfmiddlewaretoken]").value;
   const answer = await fetch(render, { method: "POST", headers: { "X-CSRFToken": token }, body: new URLSearchParams({ text }) });
-  return answer.ok ? answer.text() : null;
+  return answer.ok ? answer.json() : null;
 }
 
 // What has come is stored as the reply, and the stream ends as any other.

@@ -24,6 +24,7 @@ from project.chat import shown, words
 from project.chat.markdown import render
 from project.chat.views import CONTENT_SECURITY_POLICY
 from tests.browser import conversations
+from tests.conftest import REPOSITORY
 from tests.project.chat_page.pages import grow, send, text_of, url
 
 pytestmark = pytest.mark.django_db
@@ -57,6 +58,11 @@ class TestEscaping:
             assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", page)
             assert re.findall(r"<script[^>]*>", page) == ['<script type="module" src="/static/chat/chat.js">']
             assert not re.search(r'(?:src|href|action)="(?:https?:)?//', page)
+
+    @pytest.mark.pure
+    def test_the_script_is_small(self):
+        scripts = (REPOSITORY / "project" / "static" / "chat").glob("*.js")
+        assert sum(one.stat().st_size for one in scripts) < 60_000
 
 
 @pytest.mark.pure
