@@ -126,7 +126,7 @@ def read_state(session: ChatSession, tip: ChatMessage | None) -> State:
         failure=_failed(run) if run and run.status == RunStatus.FAILED else "",
     )
     waits = state.needs_summary and not (state.open_run or state.is_off)
-    return replace(state, is_paused=True) if waits and find_overspending(session) else state
+    return replace(state, is_paused=True, failure="") if waits and find_overspending(session) else state
 
 
 _RELATED_FIELDS = (

@@ -11,7 +11,6 @@ from django.urls import reverse
 from compaction_app import chat
 from compaction_app.models import MessagePin
 from tests.browser import conversations
-from tests.browser.clicking import press
 from tests.browser.conftest import DESKTOP, PHONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
@@ -31,11 +30,11 @@ def test_a_message_is_pinned_and_unpinned(open_page, scripts, viewport):
     first = page.locator(f"#m{messages[0].pk}")
     expect(first).to_contain_class("covered")
     first.locator(".more > summary").click()
-    press(page, "Pin message 1")
+    first.get_by_role("button", name="Pin message 1").click()
     expect(first.locator(".tag")).to_have_text("pinned")
     expect(first).not_to_contain_class("covered")
     assert chat.get_context(messages[-1]).pin_ids == (messages[0].pk,)
     first.locator(".more > summary").click()
-    press(page, "Unpin message 1")
+    first.get_by_role("button", name="Unpin message 1").click()
     expect(first.locator(".tag")).to_have_count(0)
     assert not MessagePin.objects.exists()

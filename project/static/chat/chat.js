@@ -190,6 +190,7 @@ async function post(form, body) {
   const edited = article?.matches(".user") ? placeOf(article, `#m${asked.message}`) : null;
   const focus = edited ? [edited[0]] : isDraft && hasKeys() ? ["[data-draft] textarea"] : [];
   show(page, asked.page, { push: true, at: edited ?? (article && seen()), focus });
+  await wait(0);
   await stream(asked);
 }
 
@@ -276,7 +277,9 @@ async function stream({ message, page, resume = false }) {
     }
     if (part.problem) problem = part.problem;
     if (part.compaction?.dropped) {
-      find("#state").textContent = words.left_out;
+      const line = document.createElement("p");
+      line.textContent = words.left_out;
+      find("#state").replaceChildren(line);
     }
   }
   removeEventListener("scroll", onScroll);

@@ -8,6 +8,7 @@ from django.urls import reverse
 from compaction_app import chat
 from compaction_app.models import ChatMessage
 from compaction_app.values import Strategy
+from tests.browser import conversations
 from tests.project.chat_page.pages import grow, text_of, url
 
 pytestmark = pytest.mark.django_db
@@ -79,6 +80,21 @@ class TestState:
         assert f"{context.dropped} older messages are left out of what the model reads" in page
         assert f"{context.dropped} messages above left out" in page
         assert len(re.findall(r'class="message \w+ left-out"', page)) == context.dropped
+
+    def test_a_limit_that_is_reached_is_told_in_one_sentence(self, browser, session, full, settings):
+        """Which says no summary to come, and none that could be asked for."""
+        session.settings = {**session.settings, "MODE": "manual"}
+        session.save()
+        tip = grow(session, 10, parent=full, content="Tell me about the roof and the boat. " * 8)
+        settings.COMPACTION = {**settings.COMPACTION, "SPENDING_LIMITS": {"session": ["1 runs/h"]}}
+        conversations.failed_run(chat.append_message(session, role="user", content="Elsewhere"))
+        page = text_of(browser.get(url("branch", session, tip)))
+        dropped = chat.get_context(tip).dropped
+        state = re.sub("<[^>]*>", " ", page[page.index('id="state"') : page.index('class="composer"')])
+        assert re.sub(r"\s+", " ", state.partition(">")[2]).strip(" <div") == (
+            "Summaries are paused for a while; until there is a summary, "
+            f"{dropped} messages are left out of what the model reads."
+        )
 
 
 @pytest.mark.django_db(transaction=True)
