@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from compaction_app.memory import word_tables as known
@@ -82,6 +83,7 @@ class _Request:
 
 @dataclass
 class WorkingMemory:
+    #: Those that are told first stand first, once the messages are read.
     symbols: dict[str, _Symbol] = field(default_factory=dict)
     asked: list[_Request] = field(default_factory=list)
     plan: list[str] = field(default_factory=list)
@@ -108,10 +110,8 @@ class WorkingMemory:
         """What the next generation counts on from, with a bound; "" where there was no work."""
         if not self.calls:
             return ""
-        kept = sorted(self.symbols, key=self._worth, reverse=True)[:_MOST]
-        symbols = [
-            (value, one.often, one.place, one.name, one.changes) for value in kept for one in [self.symbols[value]]
-        ]
+        kept = islice(self.symbols.items(), _MOST)
+        symbols = [(value, one.often, one.place, one.name, one.changes) for value, one in kept]
         failed = dict([*self.failed.items()][-_MOST_FAILED:])
         return json.dumps(
             {**vars(self), "symbols": symbols, "asked": self._requests(), "failed": failed}, ensure_ascii=False
@@ -134,6 +134,7 @@ class WorkingMemory:
             self._mention(message.content if given is None else given, _RETURNED if is_result else _WRITTEN)
             for call, result in zip(message.tool_calls, answers, strict=True):
                 self._read_call(call, result or "")
+        self.symbols = {value: self.symbols[value] for value in sorted(self.symbols, key=self._worth, reverse=True)}
 
     def _mention(self, given: Any, weight: float) -> None:
         """Count a mention of each symbol: once for a text, and of JSON once for each named value."""
@@ -212,8 +213,8 @@ class WorkingMemory:
             for one in self.asked
         ]
 
-    def text(self, room: int, count: Count, told: str = "") -> str:
-        """In at most ``room`` tokens. Symbols of ``told``, the text that it is shown with, are left out."""
+    def text(self, room: int, count: Count, told: Set[str] = frozenset()) -> str:
+        """In at most ``room`` tokens. ``told``: symbols, and parts of them, that stand beside it and are left out."""
         wanted = room if self.calls else 0
         while wanted > 0:
             text = self._filled(wanted, count, told)
@@ -223,7 +224,7 @@ class WorkingMemory:
             wanted -= over
         return ""
 
-    def _filled(self, room: int, count: Count, told: str) -> str:
+    def _filled(self, room: int, count: Count, told: Set[str]) -> str:
         left, most = room - count([HEADING])[0] - 1, int(_SHARE * max(0, room - _LEAST))
         asked = [f"asked, {state}: {text}" for text, state in reversed(self._requests())]
         where = [f"failed: {line}" for line in [*self.failed.values()][-1:]] + [f"last: {self.last}"] * bool(self.last)
@@ -235,11 +236,10 @@ class WorkingMemory:
         plan, where, asked = parts
         return "\n".join([HEADING, *plan, *reversed(asked), *where, *self._chosen(left, count, told)])
 
-    def _chosen(self, room: int, count: Count, told: str) -> list[str]:
+    def _chosen(self, room: int, count: Count, told: Set[str]) -> list[str]:
         """Lines of symbols in at most ``room`` tokens, under the names that they came with."""
-        ordered = sorted(self.symbols, key=self._worth, reverse=True)[: max(0, room)]
-        sizes = count([f" {value}" for value in ordered]) if ordered else []
-        has = {part for symbol in symbols_in(told) for part in parts_of(symbol)}
+        ordered = [*islice(self.symbols, max(0, room))]
+        sizes, has = count([f" {value}" for value in ordered]) if ordered else [], set(told)
         groups: dict[str, list[str]] = defaultdict(list)
         for value, size in zip(ordered, sizes, strict=True):
             one = self.symbols[value]
