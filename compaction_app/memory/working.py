@@ -29,17 +29,17 @@ from compaction_app.values import Message, Role
 
 #: The line above it, and the one above what stands under no name.
 HEADING, _SAID = "Work so far:", "said"
-#: What a mention is worth: by a call, by what somebody wrote, in a tool's result.
+#: Weight of one mention of a symbol: in a tool call, in what somebody wrote, in a tool's result.
 _CALLED, _WRITTEN, _RETURNED = 2.0, 1.0, 0.5
-#: Of a path, a factor on that.
+#: Factor on the weight of a path.
 _PATH = 1.5
-#: Symbols, requests and failures of a state.
+#: Most symbols, requests and failed commands that a stored state has.
 _MOST, _MOST_ASKED, _MOST_FAILED = 2_000, 200, 20
-#: Characters of a request, whose beginning and end are told, and of an earlier one.
+#: Most characters of a request while it is open, and of one that is not; the middle is left out.
 _LONGEST, _EARLIER = 1_200, 240
-#: In less room than this there are symbols alone; of what is more, the most that one kind of lines may take.
+#: Below so many tokens there are only symbols. Plan, commands and requests may each take this share of the others.
 _LEAST, _SHARE = 150, 0.5
-#: Tokens in which a cut entry says something.
+#: An entry is shortened only if more than so many tokens are left for it.
 _PART = 12
 _CHANGES = ("edited", "created", "deleted")
 _DOES = {
@@ -48,10 +48,10 @@ _DOES = {
     "deleted": re.compile(r"delet|remov", re.IGNORECASE),
     "read": re.compile(r"read|view|open|cat|get", re.IGNORECASE),
 }
-#: What a patch does to its files, by whatever tool it comes.
+#: The lines of a patch that name a file and what is done to it; any tool may carry one.
 _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (\S{1,200})\s*$", re.MULTILINE)
 _PATCHES = {"Add": "created", "Update": "edited", "Delete": "deleted"}
-#: Of what these create and update no path is a file that they change.
+#: Tools with such names change no files, even where an argument is a path.
 _NO_FILES = re.compile(r"task|todo|plan|issue|ticket|agent", re.IGNORECASE)
 _COMMAND = ("command", "cmd", "script")
 _STATUS = ("status", "state", "done", "completed", "checked")
@@ -66,7 +66,7 @@ _ANYTHING_ELSE = re.compile(r"\b(?:any|some)thing else|further|would you like|le
 @dataclass(slots=True)
 class _Symbol:
     often: float = 0.0
-    #: The message that last had it.
+    #: Number of the last message that mentions it.
     place: int = 0
     #: The key that it stood under, or what was done to the file.
     name: str = ""
@@ -98,7 +98,7 @@ class WorkingMemory:
 
     @classmethod
     def of(cls, state: str) -> WorkingMemory:
-        # A redactor may have left anything of it.
+        # A redactor may have changed the stored text, so that it is no JSON any more.
         with suppress(ValueError, TypeError, KeyError):
             given = json.loads(state)
             memory = cls(**{**given, "symbols": {}, "asked": [_Request(*one) for one in given["asked"]]})
@@ -154,7 +154,7 @@ class WorkingMemory:
     def _read_call(self, call: Mapping[str, Any], result: str) -> None:
         name, raw = call_name(call), name_and_arguments(call)[1]
         self.calls, self.done = self.calls + 1, self.done + len(str(raw))
-        # Work that goes on was no answer.
+        # A call after the answer: the request is still worked on.
         for request in self.asked[-1:]:
             request.state = "open"
         given = parsed(raw)
