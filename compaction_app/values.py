@@ -437,7 +437,7 @@ class CompactionPlan:
     target_tokens: int
     #: Tokens that the summary replaces: base + covered, without what is pinned.
     replaced_tokens: int
-    #: Tokens of the largest summary, wrapper and ledger included, that saves enough of them.
+    #: Most tokens that the summary may have, wrapper and ledger included, to save enough of ``replaced_tokens``.
     most_tokens: int
     #: Pins that are shown beside the summary.
     pins: tuple[Message, ...] = ()

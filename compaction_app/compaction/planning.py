@@ -76,7 +76,7 @@ def covered_messages(
 
 
 def most_tokens_of(replaced: int, settings: Settings, *, whole: bool) -> int:
-    """Tokens of the largest summary of so many; what is for another branch need not be shorter than a few sentences."""
+    """Most tokens of a summary that replaces this many; one for another branch may always have a few sentences."""
     return max(largest_saving_summary(replaced, settings.min_saving_ratio), _FEW_SENTENCES if whole else 0)
 
 

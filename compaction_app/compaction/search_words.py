@@ -16,6 +16,10 @@ from compaction_app.memory.words import UNSPACED, stem
 _WORD = re.compile(
     rf"(?P<signs>[{UNSPACED}]+)|(?<![^\W_])(?:\d{{1,3}}(?:[.,'’]\d{{3}})+(?!\d)|[^\W\d_](?:\+\+|#))|[^\W_{UNSPACED}]+"
 )
+#: The same where all is ASCII and small; most words are tried for nothing else.
+_PLAIN = re.compile(
+    r"[a-z]{2}[a-z0-9]*|(?<![a-z0-9])(?:[0-9]{1,3}(?:[.,'][0-9]{3})+(?![0-9])|[a-z](?:\+\+|#))|[a-z0-9]+"
+)
 #: Unfolded, a syllable of Korean is two or three jamo.
 _SIGN = re.compile("[\u1100-\u115f][\u1160-\u11a7][\u11a8-\u11ff]?|.")
 _SEPARATORS = str.maketrans("", "", ".,'’")
@@ -39,6 +43,8 @@ def words_in(text: str, *, of_query: bool = False) -> Iterator[tuple[int, str]]:
 
 def distinct_words(text: str) -> set[str]:
     """The words of a text; each run of letters is read once."""
+    if text.isascii():
+        return set(map(_word, set(_PLAIN.findall(text.lower()))))
     runs = {run[0]: run for run in _WORD.finditer(_folded(text))}.values()
     signs = {word for run in runs if run["signs"] for _, word in _signs(run, of_query=False)}
     return signs | {_word(run[0]) for run in runs if not run["signs"]}

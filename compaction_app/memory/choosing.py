@@ -4,7 +4,6 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from compaction_app.memory.statements import NOBODY, Statement
@@ -108,7 +107,6 @@ def choose(
     return groups
 
 
-@lru_cache(maxsize=5_000)
 def _worth_of_words(words: frozenset[str], marked: frozenset[str]) -> tuple[tuple[str, float], ...]:
     return tuple({stem(word): MARKED if word in marked else 1.0 for word in sorted(words)}.items())
 
@@ -133,7 +131,7 @@ def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: froz
         is_rule = (one.is_rule or (one.speaker.role == NOBODY and one.demand > 0)) and "!" not in one.text
         words = _worth_of_words(one.words.content - labels, one.words.marked)
         factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
-        if FIRST_PERSON.search(one.text):
+        if FIRST_PERSON.search(one.text, one.words.cues):
             factor *= _OWN_AMONG_PEOPLE if one.speaker.name and one.speaker.role != Role.TOOL else _OWN
         factor *= _FOCUS if focus and not focus.isdisjoint(dict(words)) else 1.0
         bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight

@@ -17,6 +17,7 @@ from compaction_app.exceptions import RedactionFailed
 from compaction_app.memory.extractive import Material, read_replaced
 from compaction_app.memory.score import Told, share_kept
 from compaction_app.memory.statements import Statement
+from compaction_app.memory.symbols import parts_in
 from compaction_app.memory.writing import EDGE, compose
 from compaction_app.messages.transcript import count_summary, escape, leaks_wrapper
 from compaction_app.redaction import apply_redactor, redactor_of
@@ -71,8 +72,10 @@ class Remembered:
         return self.material.extract(_extract_target(self.plan, self.budget, self.settings), self.count)
 
     @cached_property
-    def following(self) -> list[str]:
-        return [message.content for message in _following_messages(self.plan, self.settings)]
+    def beside(self) -> tuple[Told, set[str]]:
+        """What the messages that stay tell, and the parts of their symbols."""
+        texts = [message.content for message in _following_messages(self.plan, self.settings)]
+        return Told(texts), self._parts_of(texts)
 
     @property
     def room(self) -> int:
@@ -109,13 +112,17 @@ class Remembered:
             return self.shown
         return self._composed(draft.text, room, self.count, is_prose=not draft.is_extract)
 
+    def _parts_of(self, texts: Sequence[str]) -> set[str]:
+        return parts_in(texts) if self.material.working.calls else set()
+
     def _composed(self, prose: str, room: int, count: Count, *, is_prose: bool = True) -> str:
-        statements, said = self.material.of_text(self.extract), [prose, *self.following]
-        told = Told(said)
+        statements, (told, said) = self.material.of_text(self.extract), self.beside
+        if prose:
+            told, said = Told([prose], told), said | self._parts_of([prose])
         lost = _lost(statements, told, self.request.nonce, is_prose=is_prose)
         first = {id(one) for one in self.material.of_text(self.shown)}
         working = self.material.working
-        return compose(lost, working, room, count, told=told.stems, said="\n".join(said), first=first)
+        return compose(lost, working, room, count, told=told.stems, said=said, first=first)
 
 
 def ledger_room(target_tokens: int, settings: Settings) -> int:

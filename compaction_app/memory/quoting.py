@@ -21,6 +21,7 @@ _UNSEEN = re.compile(
 _JOINERS = re.compile("(?<=[A-Za-z])[\u200c\u200d]+(?=[A-Za-z])")
 _WIDE = {wide: wide - 0xFEE0 for wide in [*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B)]}
 _COLONS = ":：﹕︓ː։∶꞉"
+_COLON = re.compile(f"[{_COLONS}]")
 #: A role and a colon, also in bold, in quotes or with a name: nobody but us says whose words follow.
 _SPEAKER = re.compile(
     rf"(?<![\w/.@-])(?P<role>{'|'.join(Role)})(?P<name>(?: [\w.-]{{1,40}}){{0,2}})"
@@ -62,7 +63,7 @@ def harmless(text: str) -> str:
         text = _QUOTED_MARK.sub("", text)
     if not text.isascii():
         text = _SEPARATORS.sub("-", text)
-    if any(colon in text for colon in _COLONS):
+    if _COLON.search(text):
         text = _SPEAKER_FIRST.sub(r"\1 - ", _SPEAKER.sub(r"\g<role>\g<name>\g<end> -", text))
         text = _COMMENT.sub("[", text)
     return text

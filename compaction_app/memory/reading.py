@@ -10,7 +10,7 @@ from compaction_app.memory.quoting import QUOTED, SEPARATOR, harmless, split_quo
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.memory.statements import NOBODY, ROW, Speaker, Statement, demand_of, early, is_question
 from compaction_app.memory.symbols import read_records
-from compaction_app.memory.words import count_words
+from compaction_app.memory.words import count_words, read_words
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.transcript import calls_and_results
 from compaction_app.messages.truncate import shorten
@@ -97,7 +97,7 @@ class Reader:
 
     def _target(self, turn: _MessageRead, one: Statement) -> Statement | None:
         """The statement that this sentence answers, denies or corrects; None if it is a statement of its own."""
-        said, text = turn.mine or (self._before.mine if self._before else []), one.text
+        said, text, cues = turn.mine or (self._before.mine if self._before else []), one.text, one.words.cues
         if not said or turn.speaker.role == Role.TOOL or text.startswith(QUOTED) or said[-1].text.startswith(QUOTED):
             return None
         before, length, size = said[-1], count_words(text), one.size
@@ -109,24 +109,25 @@ class Reader:
         if length > _LONG:
             return None
         points = known.POINTER.pattern.match(text) is not None or known.PRONOUN.pattern.match(text) is not None
-        turns = known.REVERSAL.search(text) or (length <= _SHORT and known.NEGATION.search(text))
-        undoes = early(known.REVERSAL, text) or bool(points and turns)
-        denies = early(known.LIMIT, text) or early(known.NEGATION, known.IDLE.sub("-", text))
+        turns = known.REVERSAL.search(text, cues) or (length <= _SHORT and known.NEGATION.search(text, cues))
+        undoes = early(known.REVERSAL, text, cues) or bool(points and turns)
+        denies = early(known.LIMIT, text, cues) or early(known.NEGATION, known.IDLE.sub("-", text, cues), cues)
         is_brief = length <= _BRIEF_WORDS and 0 < size <= _BRIEF
         answers = replies and is_question(before.text)
         if turn.mine:
             # "He quit on day two."
-            is_echo = (points or not one.words.marked) and not early(known.FIRST_PERSON, text)
+            is_echo = (points or not one.words.marked) and not early(known.FIRST_PERSON, text, cues)
             # "1. no", "2. yes"
             belongs = denies or undoes or (is_brief and (is_echo or before.speaker != turn.speaker))
         elif answers:
-            belongs = denies or undoes or size <= _BRIEF * (1 + bool(known.PRONOUN.search(text)))
+            belongs = denies or undoes or size <= _BRIEF * (1 + bool(known.PRONOUN.search(text, cues)))
         else:
             # Nobody can tell which comment changes what it is about.
             said_words = sum(count_words(other.text) for other in turn.sentences)
-            comments = self._comments(turn, text, is_brief) and (said_words <= _LONG or is_brief or _limits(text))
+            comments = self._comments(turn, text, is_brief) and (said_words <= _LONG or is_brief or _limits(one))
             belongs = comments or denies or (undoes and size > 0) or (is_brief and points)
-        if belongs and turn.speaker.is_person and size >= 2 and not (undoes or points or answers) and demand_of(text):
+        is_person, refers = turn.speaker.is_person, undoes or points or answers
+        if belongs and is_person and size >= 2 and not refers and demand_of(text, cues):
             # Not even "Never …" denies the statement before it: it says what to do.
             return None
         return before if belongs else None
@@ -138,7 +139,7 @@ class Reader:
             return False
         words = (match[0].lower() for match in _WORD.finditer(text))
         return all(word in self._heard for word in words) and not (
-            any(map(str.isdigit, text)) or text.endswith(("?", "？")) or _limits(text)
+            any(map(str.isdigit, text)) or text.endswith(("?", "？")) or _limits(one)
         )
 
     def _comments(self, turn: _MessageRead, text: str, is_brief: bool) -> bool:
@@ -177,7 +178,7 @@ def _sentences_of(message: Message, speaker: Speaker) -> Iterator[Statement]:
         for raw, is_code in split_sentences(piece):
             text = harmless(raw)
             if message.created_at and not (is_code or is_quoted):
-                text = resolve_dates(text, message.created_at.date())
+                text = resolve_dates(text, message.created_at.date(), read_words(text).cues)
             if text:
                 yield Statement.read(day, speaker, text, is_quoted=is_quoted or is_code)
     for attachment in message.attachments:
@@ -189,5 +190,5 @@ def _day_of(message: Message) -> str:
     return message.created_at.date().isoformat() if message.created_at else ""
 
 
-def _limits(text: str) -> bool:
-    return any(cue.search(text) for cue in (known.NEGATION, known.REVERSAL, known.LIMIT))
+def _limits(one: Statement) -> bool:
+    return any(cue.search(one.text, one.words.cues) for cue in (known.NEGATION, known.REVERSAL, known.LIMIT))

@@ -29,14 +29,15 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
     rare = max(_RARE, int(len(statements) * _RARE_SHARE))
     #: One of these says more than that two statements are in one language.
     weighty = [names | {word for word in words if often[word] == 2} for words, names in zip(stems, marks, strict=True)]
-    reverses = [not one.asks and REVERSAL.search(one.text) is not None for one in statements]
+    reverses = [not one.asks and REVERSAL.search(one.text, one.words.cues) is not None for one in statements]
     places: dict[str, list[int]] = defaultdict(list)
     for i, words in enumerate(stems):
         for word in words:
             if often[word] <= 2 * rare:
                 places[word].append(i)
+    last = {word: found[-_PLACES:] for word, found in places.items()}
     for i, older in enumerate(statements):
-        for j in sorted({j for word in stems[i] for j in places.get(word, ())[-_PLACES:] if j > i}):
+        for j in sorted({j for word in stems[i] for j in last.get(word, ()) if j > i}):
             shared = stems[i] & stems[j]
             if len(shared) < 2 and shared.isdisjoint(weighty[i]):
                 continue
@@ -91,4 +92,4 @@ def _replaces(newer: Statement, older: Statement) -> bool:
     if older.is_own and (not newer.is_own or _COMMENT.search(newer.text)):
         return False
     limits = (REVERSAL, NEGATION, LIMIT)
-    return newer.weight >= older.weight and not any(pattern.search(newer.text) for pattern in limits)
+    return newer.weight >= older.weight and not any(one.search(newer.text, newer.words.cues) for one in limits)

@@ -1,5 +1,7 @@
 """Which facts a text tells: the names, identifiers and values of statements, and the rules of people."""
 
+from __future__ import annotations
+
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -19,15 +21,17 @@ _LEAST_WEIGHT = 0.1
 class Told:
     """What texts tell, a sentence at a time."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], before: Told | None = None) -> None:
+        """``before``: what stands behind these texts, and was read before."""
         sentences = (sentence for text in texts for sentence, _ in split_sentences(text))
-        parts = [as_seen(part) for sentence in sentences for part in sentence.split(SEPARATOR)]
-        self._sentences = [content_stems(part) for part in parts]
-        self._denies = [NEGATION.search(part) is not None for part in parts]
+        self.parts = [as_seen(part) for sentence in sentences for part in sentence.split(SEPARATOR)]
+        self.sentences = [content_stems(part) for part in self.parts]
+        if before:
+            self.parts, self.sentences = self.parts + before.parts, self.sentences + before.sentences
         #: How many sentences have each stem.
-        self.stems = Counter(word for words in self._sentences for word in words)
+        self.stems = Counter(word for words in self.sentences for word in words)
         self._places: dict[str, list[int]] = defaultdict(list)
-        for place, words in enumerate(self._sentences):
+        for place, words in enumerate(self.sentences):
             for word in words:
                 self._places[word].append(place)
 
@@ -38,14 +42,14 @@ class Told:
             stems_of(found) for found in (statement.words.content, statement.words.values, statement.joined)
         )
         needed = math.ceil(_PARAPHRASED * len(words))
-        denies, width = NEGATION.search(statement.text) is not None, 1 if joined else 0
+        denies, width = NEGATION.search(statement.text, statement.words.cues) is not None, 1 if joined else 0
         # A sentence with so many of them has one of the rarest.
         rarest = sorted(words, key=lambda word: (self.stems[word], word))[: len(words) - needed + 1]
         for place in sorted({place for word in rarest for place in self._places.get(word, ())}):
             near = slice(max(0, place - width), place + width + 1)
-            found = words & frozenset().union(*self._sentences[near])
+            found = words & frozenset().union(*self.sentences[near])
             tells = len(found) >= needed and values <= found and 2 * len(found & joined) >= len(joined)
-            if tells and any(self._denies[near]) == denies:
+            if tells and any(map(NEGATION.search, self.parts[near])) == denies:
                 return True
         return not words
 

@@ -9,13 +9,14 @@ from compaction_app.memory.word_tables import ABBREVIATIONS, LIMIT
 
 #: "Am 14. Mai", "im 2. Stock".
 _ORDINALS = [f"{word} {number}" for word in "im am zum vom der den dem des".split() for number in (r"\d", r"\d\d")]
-_NO_END = "".join(rf"(?<!\b{before}\.)" for before in (*map(re.escape, ABBREVIATIONS), *_ORDINALS))
+_NO_END = "".join(rf"(?<!\b{before}\.\s)" for before in (*map(re.escape, ABBREVIATIONS), *_ORDINALS))
 _END = re.compile(
-    rf"(?:(?<=[.!?…])|(?<=[.!?…][\"'”’)*])){_NO_END}"
+    rf"\s(?<=[.!?…\"'”’)*]\s)(?=\S)(?:(?<=[.!?…]\s)|(?<=[.!?…][\"'”’)*]\s)){_NO_END}"
     # The number of an item, initials, "plant no. 7", a quotation inside a sentence.
-    r"(?<!^\d\.)(?<!^\d\d\.)(?<!\b[^\W\d_]\.)(?!(?<=\b[Nn][or]\.)\s\d)(?!(?<=[\"'”’])\s[a-z])(?!(?<=\s\d\.)\s[a-z])\s(?=\S)"
-    r"|(?<=[。！？])(?=[^。！？」』”）)]|$)"
+    r"(?<!^\d\.\s)(?<!^\d\d\.\s)(?<!\b[^\W\d_]\.\s)"
+    r"(?!(?<=\b[Nn][or]\.\s)\d)(?!(?<=[\"'”’]\s)[a-z])(?!(?<=\s\d\.\s)[a-z])"
 )
+_UNSPACED_END = re.compile(rf"{_END.pattern}|(?<=[。！？])(?=[^。！？」』”）)]|$)")
 _ITEM = re.compile(r"(?:[-*+•]|\(?\d{1,3}[.)]|[a-z]\))\s+(?=\S)")
 _HEADING = re.compile(r"#{1,6}\s+|\*\*(?=[^*]+\*\*:?$)")
 _FENCES = ("```", "~~~")
@@ -72,4 +73,5 @@ def _lines(text: str) -> Iterator[tuple[tuple[bool, bool], str]]:
 
 
 def _sentences(line: str) -> list[str]:
-    return [piece for sentence in _END.split(line) for piece in _PIECE.findall(sentence)]
+    end = _END if line.isascii() else _UNSPACED_END
+    return [piece for sentence in end.split(line) for piece in _PIECE.findall(sentence)]

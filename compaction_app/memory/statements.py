@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from operator import or_
 from typing import NamedTuple
 
 from compaction_app.memory import word_tables as known
@@ -91,7 +91,7 @@ class Statement:
     @cached_property
     def demand(self) -> int:
         """Whoever says it: 2 where it forbids or demands, 1 for a rule, a wish or a decision, 0 for neither."""
-        return 0 if self.asks else demand_of(self.text)
+        return 0 if self.asks else demand_of(self.text, self.words.cues)
 
     @property
     def is_rule(self) -> bool:
@@ -106,27 +106,31 @@ class Statement:
     def join(self, speaker: Speaker, text: str, words: Words) -> None:
         """Make a sentence part of this statement."""
         if speaker != self.speaker:
+            # An idle phrase is one of a model's or a tool's comment, too.
+            words = words._replace(cues=words.cues | read_words(speaker.label).cues)
             self.text += f" ({speaker.label}: {text.translate(_SQUARE)})"
         else:
             self.text += f"{'.' if self.text[-1:].isalnum() else ''} {text}"
         self.joined |= words.content - self.words.content
-        self.words = Words(*map(frozenset.union, self.words, words))
+        self.words = Words(*map(or_, self.words, words))
 
 
 def is_question(text: str) -> bool:
     return text.rstrip(')”"').endswith(("?", "？", "؟"))
 
 
-def early(cues: known.Cues, text: str) -> bool:
+def early(cues: known.Cues, text: str, among: int | None = None) -> bool:
     """Whether one of them occurs within the first three words."""
-    match = cues.search(text[:_OPENING])
+    match = cues.search(text[:_OPENING], among)
     return match is not None and len(text[: match.start()].split()) <= 2
 
 
-def demand_of(text: str) -> int:
+def demand_of(text: str, among: int | None = None) -> int:
     """2 where it forbids or demands, 1 for a wish or a decision, 0 for neither."""
-    text = known.IDLE.sub("-", text)
-    # Denied twice: "we do not deploy without a review".
-    if known.FIRM.search(text) or sum(1 for _ in islice(known.NEGATION.pattern.finditer(text), 2)) == 2:
+    text = known.IDLE.sub("-", text, among)
+    if known.FIRM.search(text, among):
         return 2
-    return 1 if known.RULE.search(text) else 0
+    # Denied twice: "we do not deploy without a review".
+    if (denied := known.NEGATION.search(text, among)) and known.NEGATION.pattern.search(text, denied.end()):
+        return 2
+    return 1 if known.RULE.search(text, among) else 0

@@ -5,7 +5,7 @@ A symbol stands between word edges, so a memory of them can say nothing that was
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -30,6 +30,7 @@ _BEHIND = re.compile(r"(?<=[a-zA-Z]):(?:\d.*|[a-z]+)$")
 _SIGN = re.compile(r"[\d_@]|\w/\w|\w\.\w|[a-z][A-Z]|^[A-Z]{4,}$")
 _BARE = re.compile(r"[\d.,:]+(?:\+\d)?[a-z]{0,2}|\d{4}-\d\d-\d\dT[\d:.+Z-]+")
 _EDGE = re.compile(r"[./:#@+-]+")
+_SPEAKERS = frozenset([*Role, "summary"])
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 #: Characters of a line and of a value in it; lines, records and levels that are read.
 _LINE, _VALUE, _LINES, _RECORDS, _DEPTH = 300, 120, 40, 2_000, 8
@@ -58,7 +59,12 @@ def is_symbol(value: str) -> bool:
 
 def is_bare(symbol: str) -> bool:
     """A number or a moment, which names nothing."""
-    return _BARE.fullmatch(symbol) is not None
+    return not symbol[:1].isalpha() and _BARE.fullmatch(symbol) is not None
+
+
+def parts_in(texts: Iterable[str]) -> set[str]:
+    """All that the symbols of these texts have between word edges."""
+    return {part for text in texts for symbol in symbols_in(text) for part in parts_of(symbol)}
 
 
 @lru_cache(maxsize=5_000)
@@ -113,4 +119,4 @@ def _records(value: Any, path: str, depth: int) -> Iterator[tuple[str, list[tupl
 def _name_of(key: str) -> str:
     """A name that cannot pass for a speaker's."""
     name = _NOT_IN_NAMES.sub("_", key)[:40]
-    return f"{name}_" if name.lower() in {*Role, "summary"} else name
+    return f"{name}_" if name.lower() in _SPEAKERS else name

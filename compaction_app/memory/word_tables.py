@@ -27,11 +27,12 @@ class Cues:
             table = _SIGNS if one >= _UNSPACED else _STEMS if word[1:].endswith("*") else _WORDS
             table[_folded(word[:1] + word[1:].rstrip("*"))] |= self._bit
 
-    def search(self, text: str) -> re.Match[str] | None:
-        return self.pattern.search(text) if _cues_in(text) & self._bit else None
+    def search(self, text: str, among: int | None = None) -> re.Match[str] | None:
+        """``among``: the bits of the text's words (:func:`cues_of`), where they are known already."""
+        return self.pattern.search(text) if (_cues_in(text) if among is None else among) & self._bit else None
 
-    def sub(self, by: str, text: str) -> str:
-        return self.pattern.sub(by, text) if _cues_in(text) & self._bit else text
+    def sub(self, by: str, text: str, among: int | None = None) -> str:
+        return self.pattern.sub(by, text) if (_cues_in(text) if among is None else among) & self._bit else text
 
 
 #: The bits of those that may match where a text has this word, a longer one, or this sign.
@@ -43,14 +44,12 @@ _RUN = re.compile(r"\w+|^\*")
 
 @lru_cache(maxsize=5_000)
 def _cues_in(text: str) -> int:
-    bits = 0
-    for word in _RUN.findall(text):
-        bits |= _cues_of(word)
-    return bits
+    return reduce(or_, map(cues_of, _RUN.findall(text)), 0)
 
 
 @lru_cache(maxsize=20_000)
-def _cues_of(word: str) -> int:
+def cues_of(word: str) -> int:
+    """A bit for each :class:`Cues` that may match where this word stands."""
     word = _folded(word)
     # No stem is longer, and a word may have any length.
     found = [_STEMS.get(word[:end], 0) for end in range(2, min(len(word), 16) + 1)]

@@ -1,11 +1,12 @@
 """The words of a text: content words, names and identifiers among them, and values."""
 
 import re
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import NamedTuple
 
 from compaction_app.memory.dates import RESOLVED
-from compaction_app.memory.word_tables import STOP
+from compaction_app.memory.word_tables import STOP, cues_of
 
 #: Letters of the scripts whose text is compared by pairs of signs: those without spaces, from Thai to Tangut and the
 #: ideographs of all planes, and Korean, which has its particles in the word. Jamo are Korean taken apart.
@@ -23,6 +24,7 @@ _NUMBER = r"\d+(?:[.,:/-]\d+)*(?![^\W_])"
 _TOKEN = re.compile(rf"([{UNSPACED}]+|{_NUMBER}|{_LETTERS}(?:[-_./:@#$'’]{_LETTERS})*)([.!?:;]?)")
 _PART = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}")
 _PLAIN, _DIGIT = re.compile("[a-z]+"), re.compile(r"\d")
+_RUN = re.compile(r"\w+")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 #: Letters of a stem: longer words that begin the same are taken for one.
@@ -39,14 +41,17 @@ class Words(NamedTuple):
     values: frozenset[str]
     #: Capitalised where a sentence begins: a name, or any other word.
     initial: frozenset[str]
+    #: Of all of them, small ones too: see :func:`word_tables.cues_of`.
+    cues: int = 0
 
 
-_NO_WORDS = Words(*4 * [frozenset[str]()])
+_NONE = frozenset[str]()
 
 
 @lru_cache(maxsize=5_000)  # A statement is told in many generations, and read in each.
 def read_words(text: str) -> Words:
-    content, (_, marked, values, initial), is_first = set[str](), _NO_WORDS, True
+    content, cues, is_first = set[str](), cues_of("*") if text.startswith("*") else 0, True
+    marked = values = initial = _NONE
     # In "yesterday (2024-05-07)" nobody said the number, so it makes no sentence worth more.
     for token, ends in _TOKEN.findall(RESOLVED.sub("", text)):
         if token.islower() and token.isalpha():
@@ -55,22 +60,27 @@ def read_words(text: str) -> Words:
             more = _read_token(token, is_first)
             content |= more.content
             marked, values, initial = marked | more.marked, values | more.values, initial | more.initial
+            cues |= more.cues
         is_first = bool(ends)
-    return Words(frozenset(content - STOP), marked, values, initial)
+    for word in content:
+        cues |= cues_of(word)
+    return Words(frozenset(content - STOP), marked, values, initial, cues)
 
 
 def content_stems(text: str) -> frozenset[str]:
     """The stems of the content words alone, which a plain text tells at once."""
     is_plain = text.isascii() and not _DIGIT.search(text)
-    return stems_of(frozenset(_PLAIN.findall(text.lower())) - STOP if is_plain else read_words(text).content)
+    words = set(_PLAIN.findall(text.lower())) - STOP if is_plain else read_words(text).content
+    return frozenset(map(stem, words))
 
 
 @lru_cache(maxsize=20_000)  # Most texts have the same words.
 def _read_token(token: str, is_first: bool) -> Words:
     """The words of a token that is no plain word. ``is_first``: in its sentence."""
+    cues = reduce(or_, map(cues_of, _RUN.findall(token)), 0)
     if UNSPACED_SIGN.match(token):
         pairs = frozenset(token[i : i + 2] for i in range(max(1, len(token) - 1)))
-        return Words(pairs, *_NO_WORDS[1:])
+        return Words(pairs, _NONE, _NONE, _NONE, cues)
     # A capital at the beginning of a sentence marks nothing.
     is_name = token[0].isupper() and not is_first
     is_identifier = not (token.isalpha() or _COMPOUND.fullmatch(token)) or token[1:] != token[1:].lower()
@@ -79,9 +89,10 @@ def _read_token(token: str, is_first: bool) -> Words:
     values = {one for one in parts if any(map(str.isdigit, one))}
     words = set(parts) - STOP
     marked, initial = (words, set()) if is_name or is_identifier else (set(), words if is_first else set())
-    return Words(*map(frozenset, (words, marked, values, initial)))
+    return Words(frozenset(words), frozenset(marked), frozenset(values), frozenset(initial), cues)
 
 
+@lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
     """By which words are compared: a number or ``db7`` as a whole, a word by its first letters."""
     return word if word[0].isdigit() or word[-1].isdigit() else word[:STEM_LETTERS]

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from compaction_app.memory import word_tables as known
@@ -28,17 +29,17 @@ from compaction_app.values import Message, Role
 
 #: The line above it, and the one above what stands under no name.
 HEADING, _SAID = "Work so far:", "said"
-#: What a mention is worth: by a call, by what somebody wrote, in a tool's result.
+#: Weight of one mention of a symbol: in a tool call, in what somebody wrote, in a tool's result.
 _CALLED, _WRITTEN, _RETURNED = 2.0, 1.0, 0.5
-#: Of a path, a factor on that.
+#: Factor on the weight of a path.
 _PATH = 1.5
-#: Symbols, requests and failures of a state.
+#: Most symbols, requests and failed commands that a stored state has.
 _MOST, _MOST_ASKED, _MOST_FAILED = 2_000, 200, 20
-#: Characters of a request, whose beginning and end are told, and of an earlier one.
+#: Most characters of a request while it is open, and of one that is not; the middle is left out.
 _LONGEST, _EARLIER = 1_200, 240
-#: In less room than this there are symbols alone; of what is more, the most that one kind of lines may take.
+#: Below so many tokens there are only symbols. Plan, commands and requests may each take this share of the others.
 _LEAST, _SHARE = 150, 0.5
-#: Tokens in which a cut entry says something.
+#: An entry is shortened only if more than so many tokens are left for it.
 _PART = 12
 _CHANGES = ("edited", "created", "deleted")
 _DOES = {
@@ -47,10 +48,10 @@ _DOES = {
     "deleted": re.compile(r"delet|remov", re.IGNORECASE),
     "read": re.compile(r"read|view|open|cat|get", re.IGNORECASE),
 }
-#: What a patch does to its files, by whatever tool it comes.
+#: The lines of a patch that name a file and what is done to it; any tool may carry one.
 _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (\S{1,200})\s*$", re.MULTILINE)
 _PATCHES = {"Add": "created", "Update": "edited", "Delete": "deleted"}
-#: Of what these create and update no path is a file that they change.
+#: Tools with such names change no files, even where an argument is a path.
 _NO_FILES = re.compile(r"task|todo|plan|issue|ticket|agent", re.IGNORECASE)
 _COMMAND = ("command", "cmd", "script")
 _STATUS = ("status", "state", "done", "completed", "checked")
@@ -65,7 +66,7 @@ _ANYTHING_ELSE = re.compile(r"\b(?:any|some)thing else|further|would you like|le
 @dataclass(slots=True)
 class _Symbol:
     often: float = 0.0
-    #: The message that last had it.
+    #: Number of the last message that mentions it.
     place: int = 0
     #: The key that it stood under, or what was done to the file.
     name: str = ""
@@ -82,6 +83,7 @@ class _Request:
 
 @dataclass
 class WorkingMemory:
+    #: Those that are told first stand first, once the messages are read.
     symbols: dict[str, _Symbol] = field(default_factory=dict)
     asked: list[_Request] = field(default_factory=list)
     plan: list[str] = field(default_factory=list)
@@ -96,7 +98,7 @@ class WorkingMemory:
 
     @classmethod
     def of(cls, state: str) -> WorkingMemory:
-        # A redactor may have left anything of it.
+        # A redactor may have changed the stored text, so that it is no JSON any more.
         with suppress(ValueError, TypeError, KeyError):
             given = json.loads(state)
             memory = cls(**{**given, "symbols": {}, "asked": [_Request(*one) for one in given["asked"]]})
@@ -108,10 +110,8 @@ class WorkingMemory:
         """What the next generation counts on from, with a bound; "" where there was no work."""
         if not self.calls:
             return ""
-        kept = sorted(self.symbols, key=self._worth, reverse=True)[:_MOST]
-        symbols = [
-            (value, one.often, one.place, one.name, one.changes) for value in kept for one in [self.symbols[value]]
-        ]
+        kept = islice(self.symbols.items(), _MOST)
+        symbols = [(value, one.often, one.place, one.name, one.changes) for value, one in kept]
         failed = dict([*self.failed.items()][-_MOST_FAILED:])
         return json.dumps(
             {**vars(self), "symbols": symbols, "asked": self._requests(), "failed": failed}, ensure_ascii=False
@@ -134,6 +134,7 @@ class WorkingMemory:
             self._mention(message.content if given is None else given, _RETURNED if is_result else _WRITTEN)
             for call, result in zip(message.tool_calls, answers, strict=True):
                 self._read_call(call, result or "")
+        self.symbols = {value: self.symbols[value] for value in sorted(self.symbols, key=self._worth, reverse=True)}
 
     def _mention(self, given: Any, weight: float) -> None:
         """Count a mention of each symbol: once for a text, and of JSON once for each named value."""
@@ -153,7 +154,7 @@ class WorkingMemory:
     def _read_call(self, call: Mapping[str, Any], result: str) -> None:
         name, raw = call_name(call), name_and_arguments(call)[1]
         self.calls, self.done = self.calls + 1, self.done + len(str(raw))
-        # Work that goes on was no answer.
+        # A call after the answer: the request is still worked on.
         for request in self.asked[-1:]:
             request.state = "open"
         given = parsed(raw)
@@ -212,8 +213,8 @@ class WorkingMemory:
             for one in self.asked
         ]
 
-    def text(self, room: int, count: Count, told: str = "") -> str:
-        """In at most ``room`` tokens. Symbols of ``told``, the text that it is shown with, are left out."""
+    def text(self, room: int, count: Count, told: Set[str] = frozenset()) -> str:
+        """In at most ``room`` tokens. ``told``: symbols, and parts of them, that stand beside it and are left out."""
         wanted = room if self.calls else 0
         while wanted > 0:
             text = self._filled(wanted, count, told)
@@ -223,7 +224,7 @@ class WorkingMemory:
             wanted -= over
         return ""
 
-    def _filled(self, room: int, count: Count, told: str) -> str:
+    def _filled(self, room: int, count: Count, told: Set[str]) -> str:
         left, most = room - count([HEADING])[0] - 1, int(_SHARE * max(0, room - _LEAST))
         asked = [f"asked, {state}: {text}" for text, state in reversed(self._requests())]
         where = [f"failed: {line}" for line in [*self.failed.values()][-1:]] + [f"last: {self.last}"] * bool(self.last)
@@ -235,11 +236,10 @@ class WorkingMemory:
         plan, where, asked = parts
         return "\n".join([HEADING, *plan, *reversed(asked), *where, *self._chosen(left, count, told)])
 
-    def _chosen(self, room: int, count: Count, told: str) -> list[str]:
+    def _chosen(self, room: int, count: Count, told: Set[str]) -> list[str]:
         """Lines of symbols in at most ``room`` tokens, under the names that they came with."""
-        ordered = sorted(self.symbols, key=self._worth, reverse=True)[: max(0, room)]
-        sizes = count([f" {value}" for value in ordered]) if ordered else []
-        has = {part for symbol in symbols_in(told) for part in parts_of(symbol)}
+        ordered = [*islice(self.symbols, max(0, room))]
+        sizes, has = count([f" {value}" for value in ordered]) if ordered else [], set(told)
         groups: dict[str, list[str]] = defaultdict(list)
         for value, size in zip(ordered, sizes, strict=True):
             one = self.symbols[value]

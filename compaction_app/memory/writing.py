@@ -3,12 +3,13 @@
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from datetime import date
 
 from compaction_app.memory.choosing import choose
 from compaction_app.memory.quoting import NAME_AND_COLON, SEPARATOR
 from compaction_app.memory.statements import NOBODY, Speaker, Statement
+from compaction_app.memory.symbols import parts_in
 from compaction_app.memory.words import read_words, stem
 from compaction_app.memory.working import HEADING, WorkingMemory
 from compaction_app.tokens import Count
@@ -35,11 +36,14 @@ def compose(
     *,
     day_mark: str = "",
     told: Mapping[str, int] | None = None,
-    said: str = "",
+    said: Set[str] = frozenset(),
     focus: frozenset[str] = frozenset(),
     first: Collection[int] = (),
 ) -> str:
-    """``told``: how often other texts have each stem; ``said``: those texts; ``first``: ids of what is chosen first."""
+    """``told``: how often other texts have each stem; ``said``: the parts of their symbols.
+
+    ``first``: ids of what is chosen first.
+    """
     named = working.text(_room_of(working, statements, room, count), count, said)
     left = room - (count([named])[0] + EDGE if named else 0)
     costs = count([one.text + SEPARATOR for one in statements])
@@ -54,7 +58,7 @@ def compose(
     # What a statement costs beside others is only known once they are written.
     text = written(bisect_right(range(1, len(groups) + 1), left, key=lambda number: count([written(number)])[0]))
     # It has what is left, too; a symbol that a statement has needs no second place.
-    named = working.text(room - count([text])[0] - EDGE, count, f"{said}\n{text}")
+    named = working.text(room - count([text])[0] - EDGE, count, said | parts_in([text] if working.calls else ()))
     return "\n".join(filter(None, [text, named]))
 
 

@@ -13,6 +13,7 @@ import logging
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from compaction_app.messages.openai_format import parse_arguments
@@ -241,6 +242,7 @@ class CallOutcome(NamedTuple):
     error: str = ""
 
 
+@lru_cache(maxsize=16)  # For the marker of a call, for its status, for the memory.
 def outcome_of(result: str, command: str | None = None) -> CallOutcome:
     """How a call ended; ``command``: of a shell, "" where it ran code."""
     fields = _json_fields(result)

@@ -104,7 +104,7 @@ def carried_message(text: str) -> str:
 
 
 def largest_saving_summary(replaced_tokens: int, min_saving_ratio: float) -> int:
-    """Tokens of the largest summary, wrapper and ledger included, that saves this share of what it replaces."""
+    """Most tokens that a summary may have, wrapper and ledger included, to save this share of what it replaces."""
     return int((1 - min_saving_ratio) * replaced_tokens)
 
 

@@ -376,8 +376,9 @@ def _runs(text: str) -> list[str]:
 
 
 def _read(text: str) -> Words:
-    parts = map(read_words, text.splitlines())
-    return Words(*(frozenset[str]().union(*column) for column in zip(read_words(""), *parts, strict=True)))
+    parts = [read_words(line)[:4] for line in ["", *text.splitlines()]]
+    content, marked, values, initial = (frozenset[str]().union(*column) for column in zip(*parts, strict=True))
+    return Words(content, marked, values, initial)
 
 
 def _told_of(own: Words, known: Words, written: set[str]) -> frozenset[str]:
