@@ -386,6 +386,9 @@ def empty_summaries(near: Any, ids: Collection[int], tops: Sequence[int], *, bla
         # The reason that a person gave for an earlier retirement may quote the summary.
         emptied += summaries.update(**blanked(ChatMessage) | {"redacted_at": now, "retired_reason": "redaction"})
     _blank_runs(near, ids)
+    # Of every branch: whoever has the key could test guesses at the erased text, or at a system prompt.
+    without = RawSQL(sql.WITHOUT_PROMPT[connection_of(near).vendor], [])  # noqa: S611  # names of columns, never a value
+    nodes.filter(sent_context__has_key="prompt").update(sent_context=without)
     _sum_paths(near, tops if _drop_compactions(near, ids) else blanked_at)
     ChatSession.objects.in_database_of(near).filter(pk=session_id).update(erasures=F("erasures") + 1)
     payload = {"summaries": emptied, "erasure": "redaction"}

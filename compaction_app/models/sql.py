@@ -452,6 +452,9 @@ WHERE r.status <> 'skipped' AND a.depth >= COALESCE(
 ORDER BY r.id DESC LIMIT 1
 """
 
+#: What was sent for a reply, without the digest of its prompt.
+WITHOUT_PROMPT = {"postgresql": "sent_context - 'prompt'", "sqlite": "json_remove(sent_context, '$.prompt')"}
+
 #: Ids of the path root → node, as a subquery with one positional parameter for ``RawSQL``.
 PATH_TO = (PATH + "SELECT id FROM path").replace("%(node)s", "%s").replace("%(min_depth)s", "1")
 

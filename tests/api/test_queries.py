@@ -33,7 +33,7 @@ QUERIES = {
     "GET messages/{message_id}/context": 2,
     "GET runs/{run_id}": 1,
     # A whole run.
-    "POST messages/{message_id}/carry_over": 55,
+    "POST messages/{message_id}/carry_over": 51,
 }
 
 

@@ -289,6 +289,11 @@ def test_nothing_of_the_conversation_is_stored_for_it(session, server, settings)
     compact_chat_history(run.pk)
     run.refresh_from_db()
     assert "tools" not in run.request
+    # Nor what was erased, with it.
+    chat.redact_message(ChatMessage.objects.filter(session=session).earliest("id"))
+    sent = ChatMessage.objects.get(pk=reply.pk).sent_context
+    assert ("prompt" in reply.sent_context, sent["threshold"]) == (True, reply.sent_context["threshold"])
+    assert "prompt" not in sent
 
 
 def test_an_error_that_quotes_the_prompt_is_not_stored(session, server):
