@@ -10,7 +10,7 @@ from compaction_app.memory.quoting import QUOTED, SEPARATOR, harmless, split_quo
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.memory.statements import NOBODY, ROW, Speaker, Statement, demand_of, early, is_question
 from compaction_app.memory.symbols import read_records
-from compaction_app.memory.words import count_words, read_words
+from compaction_app.memory.words import UNSPACED_SIGN, count_words, read_words
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.transcript import calls_and_results
 from compaction_app.messages.truncate import shorten
@@ -135,10 +135,11 @@ class Reader:
     def _acknowledges(self, one: Statement) -> bool:
         """Whether it says no more than that something was heard: "Noted, thank you."."""
         text = one.text
-        if text.isascii() and not one.words.content <= self._heard:
+        if not one.words.content <= self._heard:
             return False
         words = (match[0].lower() for match in _WORD.finditer(text))
-        return all(word in self._heard for word in words) and not (
+        # What is left of Chinese without its small words is content.
+        return all(word in self._heard or UNSPACED_SIGN.match(word) for word in words) and not (
             any(map(str.isdigit, text)) or text.endswith(("?", "？")) or _limits(one)
         )
 

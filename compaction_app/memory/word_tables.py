@@ -180,8 +180,11 @@ STOP = frozenset(
     von zu zum zur bei nicht noch schon auch aber wie dass habe haben hat wird werden kann le la les un une et ou
     est sont je tu il elle nous vous ils de au aux en dans pour avec que qui ne pas ce cette sur el los las una y
     o son yo él ella se lo con por para del al gli che di da per è sono não um uma os na em com и в на не что я ты
-    он она мы вы они это как с по у за к из""".split()
+    он она мы вы они это как с по у за к из 知道 觉得 认为 没有 可以 可能 应该 什么 怎么 时候
+    因为 所以 如果 还是 一个 一些 一下 真的 确实 非常 比较 不错 当然""".split()
 )
+#: The same in Chinese: signs that are small words, between which the others stand.
+STOP_SIGNS = "的了着吗呢吧啊呀哦嗯哈啦我你您他她它们是在有和与也都就还又很太更最这那哪么没不个把被给让以及或而但谁"
 #: Of these words a reply is made that says nothing but that it was heard.
 ACKNOWLEDGEMENT = STOP | frozenset(
     """all right alright noted understood got glad hear welcome course fine perfect exactly absolutely hmm indeed

@@ -168,6 +168,12 @@ def test_what_only_says_that_it_was_heard_changes_nothing() -> None:
         assert "We meet in Oslo on 5 May. Wait, 6 May." in text
 
 
+def test_in_chinese_a_denial_late_in_a_sentence_denies_nothing_before_it() -> None:
+    """It has no spaces, so its beginning is counted in signs."""
+    said = chat("第一届展览在杭州的中国丝绸博物馆举行。", "馆内展出了三百多件文物，讲解员说闭馆之前不能拍照。")
+    assert "举行。\nassistant: 馆内" in summarize(said)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_was_said_last_stands_last(target: int) -> None:
     """Also where it was said before, and where there is no room for both."""
