@@ -125,7 +125,9 @@ class Reader:
             # Nobody can tell which comment changes what it is about.
             said_words = sum(count_words(other.text) for other in turn.sentences)
             comments = self._comments(turn, text, is_brief) and (said_words <= _LONG or is_brief or _limits(one))
-            belongs = comments or denies or (undoes and size > 0) or (is_brief and points)
+            # "just pulling your leg", also where what was said before was heard.
+            goes_on = is_brief and (points or not (replies or one.words.marked))
+            belongs = comments or denies or (undoes and size > 0) or goes_on
         is_person, refers = turn.speaker.is_person, undoes or points or answers
         if belongs and is_person and size >= 2 and not refers and demand_of(text, cues):
             # Not even "Never …" denies the statement before it: it says what to do.

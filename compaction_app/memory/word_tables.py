@@ -136,15 +136,17 @@ FIRM = compiled(
 #: What only looks like a rule: idioms, and comments of a model or a tool.
 IDLE = Cues(
     r"\((?:assistant|tool|summary)\b[^()]*\)|\b(?:you )?must (?:have|feel|say|admit|be)\b"
-    r"|\b(?:can['’]?t|don['’]t|do not|never) (?:wait|believe|imagine|complain|say|help|tell|remember|worry|mention|"
-    r"know|think|mind|have to|need to)\b",
+    r"|\bcan['’]?t (?:believe|think)\b"
+    r"|\b(?:can['’]?t|don['’]t|do not|never) (?:wait|imagine|complain|say|help|tell|remember|worry|mention|know|mind|"
+    r"have to|need to)\b",
     "assistant tool summary must can cant don do never".split(),
 )
 #: Limits what it stands beside or, at its beginning, the sentence before; above a list: its items hold together.
 LIMIT = compiled(
-    """only if unless except provided assuming as_long_as depends_on subject_to other_than apart_from all_but
-    anybody_but anyone_but anything_but all_of both nur wenn falls außer es_sei_denn seulement si sauf à_moins solo
-    sólo se salvo tranne tenzij только если кроме 只有 如果 除非 ただし のみ 만"""
+    """only if unless except provided assuming as_long_as so_long_as as_soon_as in_case in_the_event on_condition
+    conditional* depend* pending subject_to barring other_than apart_from all_but anybody_but
+    anyone_but anything_but all_of both nur wenn falls außer es_sei_denn seulement si sauf à_moins solo sólo se salvo
+    tranne tenzij только если кроме 只有 如果 除非 ただし のみ 만"""
 )
 #: Begins a sentence about somebody, or something, of the one before.
 PRONOUN = compiled(
