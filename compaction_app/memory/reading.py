@@ -17,7 +17,7 @@ from compaction_app.messages.truncate import shorten
 from compaction_app.values import Message, Role
 
 #: Words of a brief reply, content words of one that means nothing without what it answers, words of a short sentence,
-#: and above which a sentence is no denial or correction of another.
+#: and above which a sentence is part of no other: one that limits or takes back what was said is needed by it.
 _BRIEF_WORDS, _BRIEF, _SHORT, _LONG = 6, 3, 9, 14
 #: Words of a message above which nobody can tell on what in it a brief one comments.
 _LENGTHY = 20
@@ -73,7 +73,7 @@ class Reader:
                 turn.has_heard = True
                 continue
             target = self._target(turn, one)
-            if target is not None and len(target.text) <= _FULL:
+            if target is not None and len(target.text) <= _FULL and count_words(one.text) <= _LONG:
                 target.join(turn.speaker, one.text, one.words)
                 turn.mine, turn.subject = turn.mine or [target], turn.subject or target
             else:
@@ -107,7 +107,7 @@ class Reader:
             is_about = replies and length <= _BRIEF_WORDS and size <= 2 and not one.words.marked
             return before if is_about or (turn.mine and before.asks) else None
         if length > _LONG:
-            return None
+            return before if early(known.LIMIT, text) or early(known.REVERSAL, text) else None
         points = known.POINTER.pattern.match(text) is not None or known.PRONOUN.pattern.match(text) is not None
         turns = known.REVERSAL.search(text, cues) or (length <= _SHORT and known.NEGATION.search(text, cues))
         undoes = early(known.REVERSAL, text, cues) or bool(points and turns)

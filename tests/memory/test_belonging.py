@@ -51,6 +51,27 @@ MODEL = Role.ASSISTANT
         (["The desk is closed on 4 July.", "apart from the two of us at night"], "desk is", "two of us"),
         (["金庫の暗証番号は4711です。", (MODEL, "はい。"), "間違えました、4171です。"], "4711", "4171"),
         ([(MODEL, "Mr. Jones gets 500 mg of penicillin."), "He is allergic!"], "500 mg", "allergic"),
+        (["We sell the blue boat to Carl Moe.", (MODEL, "WHAT"), "just pulling your leg"], "Carl Moe", "pulling"),
+        (["Bob says that Carl Moe took 245 euros.", "I don't believe a word of it."], "245 euros", "believe"),
+        (
+            [
+                (MODEL, "The bank pays Bob 900 EUR."),
+                "Only if the board of the foundation, which meets in the second week of June, has nothing against it.",
+            ],
+            "pays Bob",
+            "Only if",
+        ),
+        # Another name that begins the same does not make this one frequent.
+        (
+            [
+                "We fly to Bretharane on 14 June.",
+                (MODEL, "Lovely!"),
+                *(f"The inn of Brethanell has {n} beds for us" for n in "246"),
+                "The Bretharane trip is off, Lena broke her arm.",
+            ],
+            "14 June",
+            "broke",
+        ),
     ],
 )  # fmt: skip
 def test_a_claim_is_never_told_without_what_takes_it_back(said: list[Said], claim: str, back: str) -> None:
