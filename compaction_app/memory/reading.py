@@ -107,7 +107,7 @@ class Reader:
             is_about = replies and length <= _BRIEF_WORDS and size <= 2 and not one.words.marked
             return before if is_about or (turn.mine and before.asks) else None
         if length > _LONG:
-            return before if early(known.LIMIT, text) or early(known.REVERSAL, text) else None
+            return before if early(known.LIMIT, text, cues) or early(known.REVERSAL, text, cues) else None
         points = known.POINTER.pattern.match(text) is not None or known.PRONOUN.pattern.match(text) is not None
         turns = known.REVERSAL.search(text, cues) or (length <= _SHORT and known.NEGATION.search(text, cues))
         undoes = early(known.REVERSAL, text, cues) or bool(points and turns)
