@@ -27,7 +27,7 @@ SECTIONS = {
     "traps": (("traps", TUNED), ("traps", REFERENCE)),
     "held-out": (("facts", HELD_OUT), ("traps", HELD_OUT)),
 }
-_RUN = {"agents": real.agents, "friends": real.friends, "facts": planted.facts, "traps": planted.traps}
+RUN = {"agents": real.agents, "friends": real.friends, "facts": planted.facts, "traps": planted.traps}
 _ROUNDS, _MANY_ROUNDS = (1, 5), 20
 _BUDGETS, _TRAP_BUDGETS = (0.05, 0.1, 0.2, 0.3), (1_500, 4_000)
 #: With --quick: each nth conversation, and fewer windows and budgets.
@@ -142,7 +142,7 @@ def _cost(case: Case) -> bool:
 
 def run(case: Case) -> Result:
     try:
-        return _RUN[case.what](case)
+        return RUN[case.what](case)
     except product.Failed as error:
         return Result(case, [Cell(case.table, case.row, column, 0, 0, str(error)) for column in case.columns])
 

@@ -10,14 +10,14 @@ from compaction_app.memory.quoting import QUOTED, SEPARATOR, harmless, split_quo
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.memory.statements import NOBODY, ROW, Speaker, Statement, demand_of, early, is_question
 from compaction_app.memory.symbols import read_records
-from compaction_app.memory.words import count_words, read_words
+from compaction_app.memory.words import UNSPACED_SIGN, count_words, read_words
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.transcript import calls_and_results
 from compaction_app.messages.truncate import shorten
 from compaction_app.values import Message, Role
 
 #: Words of a brief reply, content words of one that means nothing without what it answers, words of a short sentence,
-#: and above which a sentence is no denial or correction of another.
+#: and above which a sentence is part of no other: one that limits or takes back what was said is needed by it.
 _BRIEF_WORDS, _BRIEF, _SHORT, _LONG = 6, 3, 9, 14
 #: Words of a message above which nobody can tell on what in it a brief one comments.
 _LENGTHY = 20
@@ -73,7 +73,7 @@ class Reader:
                 turn.has_heard = True
                 continue
             target = self._target(turn, one)
-            if target is not None and len(target.text) <= _FULL:
+            if target is not None and len(target.text) <= _FULL and count_words(one.text) <= _LONG:
                 target.join(turn.speaker, one.text, one.words)
                 turn.mine, turn.subject = turn.mine or [target], turn.subject or target
             else:
@@ -107,7 +107,7 @@ class Reader:
             is_about = replies and length <= _BRIEF_WORDS and size <= 2 and not one.words.marked
             return before if is_about or (turn.mine and before.asks) else None
         if length > _LONG:
-            return None
+            return before if early(known.LIMIT, text, cues) or early(known.REVERSAL, text, cues) else None
         points = known.POINTER.pattern.match(text) is not None or known.PRONOUN.pattern.match(text) is not None
         turns = known.REVERSAL.search(text, cues) or (length <= _SHORT and known.NEGATION.search(text, cues))
         undoes = early(known.REVERSAL, text, cues) or bool(points and turns)
@@ -125,7 +125,9 @@ class Reader:
             # Nobody can tell which comment changes what it is about.
             said_words = sum(count_words(other.text) for other in turn.sentences)
             comments = self._comments(turn, text, is_brief) and (said_words <= _LONG or is_brief or _limits(one))
-            belongs = comments or denies or (undoes and size > 0) or (is_brief and points)
+            # "just pulling your leg", also where what was said before was heard.
+            goes_on = is_brief and (points or not (replies or one.words.marked))
+            belongs = comments or denies or (undoes and size > 0) or goes_on
         is_person, refers = turn.speaker.is_person, undoes or points or answers
         if belongs and is_person and size >= 2 and not refers and demand_of(text, cues):
             # Not even "Never …" denies the statement before it: it says what to do.
@@ -135,10 +137,11 @@ class Reader:
     def _acknowledges(self, one: Statement) -> bool:
         """Whether it says no more than that something was heard: "Noted, thank you."."""
         text = one.text
-        if text.isascii() and not one.words.content <= self._heard:
+        if not one.words.content <= self._heard:
             return False
         words = (match[0].lower() for match in _WORD.finditer(text))
-        return all(word in self._heard for word in words) and not (
+        # What is left of Chinese without its small words is content.
+        return all(word in self._heard or UNSPACED_SIGN.match(word) for word in words) and not (
             any(map(str.isdigit, text)) or text.endswith(("?", "？")) or _limits(one)
         )
 

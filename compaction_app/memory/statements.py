@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from compaction_app.memory import word_tables as known
 from compaction_app.memory.quoting import QUOTED
-from compaction_app.memory.words import UNSPACED_SIGN, Words, read_words
+from compaction_app.memory.words import UNSPACED_SIGN, Words, count_words, read_words
 from compaction_app.values import Role
 
 #: Whose words a model's prose is in the next generation: nobody's.
@@ -122,7 +122,7 @@ def is_question(text: str) -> bool:
 def early(cues: known.Cues, text: str, among: int | None = None) -> bool:
     """Whether one of them occurs within the first three words."""
     match = cues.search(text[:_OPENING], among)
-    return match is not None and len(text[: match.start()].split()) <= 2
+    return match is not None and count_words(text[: match.start()]) <= 3
 
 
 def demand_of(text: str, among: int | None = None) -> int:

@@ -136,15 +136,17 @@ FIRM = compiled(
 #: What only looks like a rule: idioms, and comments of a model or a tool.
 IDLE = Cues(
     r"\((?:assistant|tool|summary)\b[^()]*\)|\b(?:you )?must (?:have|feel|say|admit|be)\b"
-    r"|\b(?:can['’]?t|don['’]t|do not|never) (?:wait|believe|imagine|complain|say|help|tell|remember|worry|mention|"
-    r"know|think|mind|have to|need to)\b",
+    r"|\bcan['’]?t (?:believe|think)\b"
+    r"|\b(?:can['’]?t|don['’]t|do not|never) (?:wait|imagine|complain|say|help|tell|remember|worry|mention|know|mind|"
+    r"have to|need to)\b",
     "assistant tool summary must can cant don do never".split(),
 )
 #: Limits what it stands beside or, at its beginning, the sentence before; above a list: its items hold together.
 LIMIT = compiled(
-    """only if unless except provided assuming as_long_as depends_on subject_to other_than apart_from all_but
-    anybody_but anyone_but anything_but all_of both nur wenn falls außer es_sei_denn seulement si sauf à_moins solo
-    sólo se salvo tranne tenzij только если кроме 只有 如果 除非 ただし のみ 만"""
+    """only if unless except provided assuming as_long_as so_long_as as_soon_as in_case in_the_event on_condition
+    conditional* depend* pending subject_to barring other_than apart_from all_but anybody_but
+    anyone_but anything_but all_of both nur wenn falls außer es_sei_denn seulement si sauf à_moins solo sólo se salvo
+    tranne tenzij только если кроме 只有 如果 除非 ただし のみ 만"""
 )
 #: Begins a sentence about somebody, or something, of the one before.
 PRONOUN = compiled(
@@ -180,8 +182,11 @@ STOP = frozenset(
     von zu zum zur bei nicht noch schon auch aber wie dass habe haben hat wird werden kann le la les un une et ou
     est sont je tu il elle nous vous ils de au aux en dans pour avec que qui ne pas ce cette sur el los las una y
     o son yo él ella se lo con por para del al gli che di da per è sono não um uma os na em com и в на не что я ты
-    он она мы вы они это как с по у за к из""".split()
+    он она мы вы они это как с по у за к из 知道 觉得 认为 没有 可以 可能 应该 什么 怎么 时候
+    因为 所以 如果 还是 一个 一些 一下 真的 确实 非常 比较 不错 当然""".split()
 )
+#: The same in Chinese: signs that are small words, between which the others stand.
+STOP_SIGNS = "的了着吗呢吧啊呀哦嗯哈啦我你您他她它们是在有和与也都就还又很太更最这那哪么没不个把被给让以及或而但谁"
 #: Of these words a reply is made that says nothing but that it was heard.
 ACKNOWLEDGEMENT = STOP | frozenset(
     """all right alright noted understood got glad hear welcome course fine perfect exactly absolutely hmm indeed

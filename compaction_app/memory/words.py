@@ -1,12 +1,13 @@
 """The words of a text: content words, names and identifiers among them, and values."""
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache, reduce
 from operator import or_
 from typing import NamedTuple
 
 from compaction_app.memory.dates import RESOLVED
-from compaction_app.memory.word_tables import STOP, cues_of
+from compaction_app.memory.word_tables import STOP, STOP_SIGNS, cues_of
 
 #: Letters of the scripts whose text is compared by pairs of signs: those without spaces, from Thai to Tangut and the
 #: ideographs of all planes, and Korean, which has its particles in the word. Jamo are Korean taken apart.
@@ -15,13 +16,15 @@ UNSPACED = (
     r"\u3031-\u303c\u3040-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3400-\ua4cf\ua960-\ua97f\ua9e0-\ua9ff\uaa60-\uaadf"
     r"\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00016fe0-\U00018dff\U0001aff0-\U0001b2ff\U00020000-\U0003ffff"
 )
-UNSPACED_SIGN = re.compile(f"[{UNSPACED}]")
+UNSPACED_SIGN, _BETWEEN = re.compile(f"[{UNSPACED}]"), re.compile(f"[^《》{STOP_SIGNS}]+")
 #: Vowel signs and accents that belong to the letter before them.
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0dff"
 _LETTERS = rf"[^\W_{UNSPACED}]++(?:[{_MARKS}]++[^\W_{UNSPACED}]*+)*+"
 _NUMBER = r"\d+(?:[.,:/-]\d+)*(?![^\W_])"
 #: And the sign behind it, where a sentence or a part of one ends.
-_TOKEN = re.compile(rf"([{UNSPACED}]+|{_NUMBER}|{_LETTERS}(?:[-_./:@#$'’]{_LETTERS})*)([.!?:;]?)")
+_TOKEN = re.compile(
+    rf"(《[{UNSPACED}]+》|[{UNSPACED}]+(?:·[{UNSPACED}]+)*|{_NUMBER}|{_LETTERS}(?:[-_./:@#$'’]{_LETTERS})*)([.!?:;]?)"
+)
 _PART = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}")
 _PLAIN, _DIGIT = re.compile("[a-z]+"), re.compile(r"\d")
 _RUN = re.compile(r"\w+")
@@ -78,9 +81,11 @@ def content_stems(text: str) -> frozenset[str]:
 def _read_token(token: str, is_first: bool) -> Words:
     """The words of a token that is no plain word. ``is_first``: in its sentence."""
     cues = reduce(or_, map(cues_of, _RUN.findall(token)), 0)
-    if UNSPACED_SIGN.match(token):
-        pairs = frozenset(token[i : i + 2] for i in range(max(1, len(token) - 1)))
-        return Words(pairs, _NONE, _NONE, _NONE, cues)
+    if token[0] == "《" or UNSPACED_SIGN.match(token):
+        runs = _BETWEEN.findall(token)
+        # 《…》 is a title, and 尼克·卡索维茨 a foreign name.
+        names = [run for run in runs if token[0] == "《" or "·" in run]
+        return Words(_pairs(runs), _pairs(names), _NONE, _NONE, cues)
     # A capital at the beginning of a sentence marks nothing.
     is_name = token[0].isupper() and not is_first
     is_identifier = not (token.isalpha() or _COMPOUND.fullmatch(token)) or token[1:] != token[1:].lower()
@@ -90,6 +95,12 @@ def _read_token(token: str, is_first: bool) -> Words:
     words = set(parts) - STOP
     marked, initial = (words, set()) if is_name or is_identifier else (set(), words if is_first else set())
     return Words(frozenset(words), frozenset(marked), frozenset(values), frozenset(initial), cues)
+
+
+def _pairs(runs: Sequence[str]) -> frozenset[str]:
+    """Signs that stand side by side."""
+    parts = (part for run in runs for part in run.split("·"))
+    return frozenset(part[i : i + 2] for part in parts for i in range(len(part) - 1)) - STOP
 
 
 @lru_cache(maxsize=20_000)
@@ -104,6 +115,6 @@ def stems_of(words: frozenset[str]) -> frozenset[str]:
 
 
 def count_words(text: str) -> int:
-    """Words with their small ones; in a script without spaces about two signs are one."""
+    """Words with their small ones; in a script without spaces about three signs are two."""
     is_spaced = text.isascii() or not UNSPACED_SIGN.search(text)
-    return text.count(" ") + 1 if is_spaced else len(text) // 2
+    return text.count(" ") + 1 if is_spaced else 2 * len(text) // 3

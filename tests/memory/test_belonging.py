@@ -51,6 +51,27 @@ MODEL = Role.ASSISTANT
         (["The desk is closed on 4 July.", "apart from the two of us at night"], "desk is", "two of us"),
         (["金庫の暗証番号は4711です。", (MODEL, "はい。"), "間違えました、4171です。"], "4711", "4171"),
         ([(MODEL, "Mr. Jones gets 500 mg of penicillin."), "He is allergic!"], "500 mg", "allergic"),
+        (["We sell the blue boat to Carl Moe.", (MODEL, "WHAT"), "just pulling your leg"], "Carl Moe", "pulling"),
+        (["Bob says that Carl Moe took 245 euros.", "I don't believe a word of it."], "245 euros", "believe"),
+        (
+            [
+                (MODEL, "The bank pays Bob 900 EUR."),
+                "Only if the board of the foundation, which meets in the second week of June, has nothing against it.",
+            ],
+            "pays Bob",
+            "Only if",
+        ),
+        # Another name that begins the same does not make this one frequent.
+        (
+            [
+                "We fly to Bretharane on 14 June.",
+                (MODEL, "Lovely!"),
+                *(f"The inn of Brethanell has {n} beds for us" for n in "246"),
+                "The Bretharane trip is off, Lena broke her arm.",
+            ],
+            "14 June",
+            "broke",
+        ),
     ],
 )  # fmt: skip
 def test_a_claim_is_never_told_without_what_takes_it_back(said: list[Said], claim: str, back: str) -> None:
@@ -166,6 +187,12 @@ def test_what_only_says_that_it_was_heard_changes_nothing() -> None:
     for heard in ("Noted.", "All right, thank you!", "Okay, sounds good.", "Verstanden, danke.", "好的。"):
         text = summarize(turns("We meet in Oslo on 5 May.", (MODEL, heard), "Wait, 6 May."))
         assert "We meet in Oslo on 5 May. Wait, 6 May." in text
+
+
+def test_in_chinese_a_denial_late_in_a_sentence_denies_nothing_before_it() -> None:
+    """It has no spaces, so its beginning is counted in signs."""
+    said = chat("第一届展览在杭州的中国丝绸博物馆举行。", "馆内展出了三百多件文物，讲解员说闭馆之前不能拍照。")
+    assert "举行。\nassistant: 馆内" in summarize(said)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -204,6 +204,13 @@ class TestTruth:
         text = summarize(turns(*others[:15], f"{rule}.", *others[15:]), 150)
         assert rule in text
 
+    def test_chinese_names_outlast_small_words(self) -> None:
+        """In book-title marks, or with a middle dot; 我也很喜欢他的 says nothing."""
+        said = [f"我觉得这个也是非常不错的，我的第{n}位客人也很喜欢他的。" for n in "二三四五六七"]
+        text = summarize(turns("导演是尼克·卡索维茨。", *said, "我看过《大话西游》。"), 60)
+        assert "尼克·卡索维茨" in text
+        assert "《大话西游》" in text
+
     @pytest.mark.parametrize(
         "idiom",
         [
