@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.utils import translation
 
 from compaction_app import chat, tasks
 from compaction_app.exceptions import CompactionFailed
@@ -109,9 +108,9 @@ class TestByPeople:
         assert "&lt;b&gt;Ida&lt;/b&gt; keeps the tables." in answer.text
         corrected = chat.find_summary(nodes[-1])
         assert corrected.content == "<b>Ida</b> keeps the tables."
-        with translation.override("de"):
-            assert "berichtigt" in operator.get(page_of(summary)).text
-            shown = operator.get(page_of(corrected)).text
+        german = {"Accept-Language": "de"}
+        assert "berichtigt" in operator.get(page_of(summary), headers=german).text
+        shown = operator.get(page_of(corrected), headers=german).text
         assert (">Person<" in shown, ">person<" in shown) == (True, False)
         assert "Ida" not in LogEntry.objects.get().change_message
         assert operator.get(page).status_code == 404, "it is retired"
@@ -194,8 +193,7 @@ class TestCarryingOver:
         answer = operator.post(page, {"source": other[-1].pk})
         carried = ChatMessage.objects.get(copy_of=session.runs.get(pk=run.pk).summary_id)
         assert (answer.headers["Location"], carried.parent_id) == (page_of(carried), nodes[-1].pk)
-        with translation.override("de"):
-            assert "Herüberholen" in operator.get(page_of(run)).text
+        assert "Herüberholen" in operator.get(page_of(run), headers={"Accept-Language": "de"}).text
         refused = operator.post(page, {"source": nodes[0].pk})
         assert "source must be on another branch" in refused.text
         assert "no such message in this session" in operator.post(page, {"source": 2**40}).text

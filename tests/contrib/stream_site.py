@@ -60,6 +60,8 @@ def __getattr__(name):
         path("api/v1/", include((api_urls(extra=[stream_router(turn, at_once=3)]), "compaction_api"))),
         path("bundle/<path:path>", serve_file, {"document_root": f"{os.environ.get('FRONT_ENDS')}/pages"}),
         path("<slug:kind>/<uuid:session>", page),
+        # Its page for a token that is missing leads there.
+        path("example/", include("project.urls")),
     ]
 
 
