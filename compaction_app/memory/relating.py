@@ -22,10 +22,9 @@ _COMMENT = re.compile(r"\((?:assistant|tool)\b")
 def relate(statements: Sequence[Statement]) -> list[Statement]:
     """Those that are told at all, with what each needs."""
     statements = _without_repeats(statements)
-    # A name is compared as a whole: Christina is not Christopher.
-    stems = [stems_of(one.words.content - one.words.marked) | one.words.marked for one in statements]
+    stems = [stems_of(one.words.content) for one in statements]
     values = [stems_of(one.words.values) for one in statements]
-    marks = [one.words.marked for one in statements]
+    marks = [stems_of(one.words.marked) for one in statements]
     often = Counter(word for words in stems for word in words)
     rare = max(_RARE, int(len(statements) * _RARE_SHARE))
     #: One of these says more than that two statements are in one language.
