@@ -61,17 +61,6 @@ MODEL = Role.ASSISTANT
             "pays Bob",
             "Only if",
         ),
-        # Another name that begins the same does not make this one frequent.
-        (
-            [
-                "We fly to Bretharane on 14 June.",
-                (MODEL, "Lovely!"),
-                *(f"The inn of Brethanell has {n} beds for us" for n in "246"),
-                "The Bretharane trip is off, Lena broke her arm.",
-            ],
-            "14 June",
-            "broke",
-        ),
     ],
 )  # fmt: skip
 def test_a_claim_is_never_told_without_what_takes_it_back(said: list[Said], claim: str, back: str) -> None:
