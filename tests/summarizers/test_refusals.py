@@ -206,7 +206,7 @@ class TestBackground:
         assert stored(tip) == before
         assert chat.request_compaction(tip) is None, "the run that waits holds its branch"
         server.script(model=case, default=steps.reply(GOOD))
-        CompactionRun.objects.filter(pk=run.pk).update(next_attempt_at=timezone.now())
+        CompactionRun.objects.filter(pk=run.pk).update(next_attempt_at=timezone.now() - timedelta(seconds=1))
         self.carried_out(run)
         assert (run.status, run.error_code, run.error_detail, run.attempts) == ("succeeded", "", "", 2)
         assert CompactionRun.objects.count() == 1
