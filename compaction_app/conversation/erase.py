@@ -191,10 +191,11 @@ def _erase_continued(near: Any, erased: Collection[int], *, replacement: str = R
             clear_erased_title(session, tops)
             blank_messages(session, messages, replacement=replacement, quotations=quotations)
             below = set(told).union(*(ids_below(unread_message(session, top)) for top in tops))
-            # On a branch that begins with something else.
-            others = sorted(quotations - below)
-            below = below.union(*(ids_below(unread_message(session, pk)) for pk in others))
-            tops += others
+            # On a branch that begins with something else: what is above has the smaller id.
+            for pk in sorted(quotations):
+                if pk not in below:
+                    below |= ids_below(unread_message(session, pk))
+                    tops.append(pk)
             empty_summaries(session, below, [*tops, *told.values()], blanked_at=tops)
             left.append((session.pk, {*messages, *tops, *told}, frozenset(quoted)))
 
@@ -240,13 +241,14 @@ def _save_counted(rows: Sequence[ChatMessage], missing_results: Sequence[int]) -
 
 
 def _sum_paths(near: Any, tops: Sequence[int]) -> None:
+    """Sum again from some messages down, of which none is below another: it would begin with the sum of before."""
     with connection_of(near).cursor() as cursor:
         for batch in _batches(tops, _BATCH):
             cursor.execute(sql.SUM_PATH_TOKENS.format(tops=sql.places(batch)), batch)
 
 
-def _drop_compactions(near: Any, ids: Collection[int]) -> bool:
-    """Remove providers' own summaries, which are below what they were made of; whether there were any."""
+def _drop_compactions(near: Any, ids: Collection[int]) -> None:
+    """Remove providers' own summaries, which are below what they were made of."""
     stored = ChatMessage.objects.in_database_of(near).messages().in_session(near.session_id)
     texts = {f"{name}_text": Cast(name, TextField()) for name in ("original", "metadata")}
     named = Q(original_text__contains="compaction") | Q(metadata_text__contains="compaction")
@@ -268,7 +270,6 @@ def _drop_compactions(near: Any, ids: Collection[int]) -> bool:
         changed += [row.pk for row in rows]
     # They are written again, of what is left.
     SearchEntry.objects.in_database_of(near).filter(pk__in=changed).delete()
-    return bool(changed)
 
 
 def quotations_of(near: Any, ids: Collection[int], numbers: Collection[int] = ()) -> set[int]:
@@ -370,8 +371,9 @@ def empty_summaries(near: Any, ids: Collection[int], tops: Sequence[int], *, bla
     """Retire and empty the summaries among ``ids``, earlier retired ones too, and what of runs may quote them.
 
     Providers' own summaries in messages among them are removed. ``tops``: messages at or above all of them, whose
-    branches may have to be compacted again. ``blanked_at``: those at or above all whose texts were replaced. It takes
-    the session's lock as long as it takes to write what is changed: of ids there may be any number.
+    branches may have to be compacted again. ``blanked_at``: those at or above all whose texts were replaced, and
+    all of ``ids`` that are messages, none of them below another. It takes the session's lock as long as it takes to
+    write what is changed: of ids there may be any number.
     """
     emptied, retired, now, session_id = 0, [], timezone.now(), near.session_id
     signals.text_erased.send(ChatMessage, session_id=session_id, message_ids=list(ids), using=database_of(near))
@@ -389,7 +391,8 @@ def empty_summaries(near: Any, ids: Collection[int], tops: Sequence[int], *, bla
     # Of every branch: whoever has the key could test guesses at the erased text, or at a system prompt.
     without = RawSQL(sql.WITHOUT_PROMPT[connection_of(near).vendor], [])  # noqa: S611  # names of columns, never a value
     nodes.filter(sent_context__has_key="prompt").update(sent_context=without)
-    _sum_paths(near, tops if _drop_compactions(near, ids) else blanked_at)
+    _drop_compactions(near, ids)
+    _sum_paths(near, blanked_at)
     ChatSession.objects.in_database_of(near).filter(pk=session_id).update(erasures=F("erasures") + 1)
     payload = {"summaries": emptied, "erasure": "redaction"}
     message_id = tops[0] if len(tops) == 1 else None

@@ -297,7 +297,8 @@ class CompactingWorld(CheckedWorld):
             assert row is not None
             assert self.teller.calls == calls, "it was made before"
         elif row is None and answer.during is None and answer.kind == "good":
-            assert others or problem.reason == "nothing_to_compact" or problem.error_code, problem
+            is_refused = isinstance(problem, CompactionRefused)
+            assert others or (problem.reason == "nothing_to_compact" if is_refused else problem.error_code), problem
 
     def _check_taken_over(self, pk: int | None, before: list[CompactionRun]) -> None:
         """Whoever waits carries out what waits with nobody at work on it: claimed once, or opened a while ago."""

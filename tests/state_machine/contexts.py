@@ -114,6 +114,7 @@ def expected_own(tree: Tree, tip_id: int, limits: Limits) -> Expected | None:
     tail = whole[whole.index(first) :]
     if not all(node.id in read for node in tail):
         return None
+    user = None
     if not newest_user(tail):
         user = newest_user(whole) or (tree[newest.pin] if newest and newest.pin else None)
         pins = sorted({node.id: node for node in [*pins, *([user] if user else [])]}.values(), key=lambda n: n.id)
@@ -138,7 +139,8 @@ def expected_own(tree: Tree, tip_id: int, limits: Limits) -> Expected | None:
         expected = fitted(limits)
         if expected.overflow and limits.tried > limits.available:
             expected = fitted(replace(limits, available=min(expected.overflow, limits.tried)))
-    is_shown = not expected.overflow and found.id in {piece.id for piece in expected.pieces}
+    needed = {found.id, user.id if user else found.id}
+    is_shown = not expected.overflow and needed <= {piece.id for piece in expected.pieces}
     return replace(expected, over_threshold=over, own=found.id if is_shown else None)
 
 
@@ -572,8 +574,10 @@ def check_laws(tree: Tree, tip_id: int, context: ChatContext, limits: Limits) ->
         assert context.summary_id is context.pinned_id is None
     ids = [m.message_id for m in history if m.origin not in ("summary", "shared_extract", "pinned", "pin")]
     tail_ids, pins = [node.id for node in tail], [node.id for node in tree.pins(tip_id)]
-    if context.own_summary_id and not newest_user(tail) and (user := newest_user(path)):
-        pins = sorted({*pins, user.id} if user.id in {m.message_id for m in history} else pins)
+    if context.own_summary_id and not newest_user(tail):
+        newest = tree.newest(tip_id)
+        user = newest_user(tree.tail(tip_id, newest)) or (tree[newest.pin] if newest and newest.pin else None)
+        pins = sorted({*pins, user.id} if user else pins)
     beside = [m.message_id for m in history if m.origin == "pin"]
     assert list(context.pin_ids) == beside == [i for i in pins if i in beside], "no pin, or out of order"
     assert not {*ids, context.pinned_id} & set(beside), "shown twice"
@@ -610,7 +614,7 @@ def _check_newest_user(tree: Tree, path: list[Node], summary: Node | None, conte
     if user is None or user.id in covered:
         return
     found = [m for m in context.messages if m.message_id == user.id]
-    assert [m.content for m in found] == [user.content]
+    assert [m.content for m in found] == [user.content], f"the newest user message, {user.id}, is not shown as it is"
 
 
 def check_calls(sent: list[dict[str, Any]]) -> None:

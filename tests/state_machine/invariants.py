@@ -114,7 +114,8 @@ class CheckedWorld(World):
             "last_summarized_message_id": node.cutoff,
             "pinned_message_id": node.pin,
         }
-        assert {name: getattr(row, name) for name in due} == due
+        found = {name: (getattr(row, name), value) for name, value in due.items() if getattr(row, name) != value}
+        assert not found, f"message {node.id} has, and should have: {found}"
         assert (row.retired_at is not None) == node.retired
         assert (row.redacted_at is not None) == node.redacted
 
@@ -131,7 +132,9 @@ class CheckedWorld(World):
             assert bool(run.generation) == (run.status == "succeeded")
             assert bool(run.skip_reason) == (run.status == "skipped")
             assert run.status != "failed" or run.error_code
-        workable = [run for run in runs if run.status in OPEN and self.why_stale(run) is None]
+        # What is made for another branch has no part in what is read here.
+        open_here = [run for run in runs if run.status in OPEN and not run.is_for_another_branch]
+        workable = [run for run in open_here if self.why_stale(run) is None]
         for tip in self.tree.tips():
             tail = {node.id for node in self.tree.tail(tip.id, self.tree.newest(tip.id))}
             assert len([run for run in workable if run.anchor_id in tail]) <= 1, "two open runs on one branch"
@@ -187,7 +190,11 @@ class CheckedWorld(World):
         # At or below the cutoff of what is in use.
         path = [one.id for one in self.tree.path(node.id)]
         due = set(path[path.index(context.cutoff_id) :] if context.cutoff_id else path)
-        anchored = [run for run in self.runs() if run.anchor_id in due and run.status != "skipped"]
+        anchored = [
+            run
+            for run in self.runs()
+            if run.anchor_id in due and run.status != "skipped" and not run.is_for_another_branch
+        ]
         newest = max(anchored, key=lambda run: run.pk, default=None)
         is_off = get_settings(self.session.settings).mode == "off"
         assert meter.run_id == (newest.pk if newest else None)

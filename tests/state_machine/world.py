@@ -27,6 +27,7 @@ from tests.state_machine.model import (
     Node,
     QuarterTokenCounter,
     Tree,
+    count,
     goes_on,
     open_calls,
     serials_in,
@@ -391,7 +392,8 @@ class World:
         copied = Conversation(session, set(self.gone), self.learned)
         for node in path:
             own = {"id": ids[node.id], "parent": ids.get(node.parent or 0), "order": 1, "reasoning": None}
-            own["copy_of"] = node.copy_of or node.id
+            # What came from a provider stays behind.
+            own |= {"copy_of": node.copy_of or node.id, "own": "", "tokens": node.tokens - count(node.own)}
             copied.tree.nodes[ids[node.id]] = replace(deepcopy(node), **own)
         summary, came = self.tree.newest(until.id), rows[len(path) :]
         assert len(came) == (summary is not None), "the summary that applies, and no other"
