@@ -251,6 +251,19 @@ class TestCorrected:
             assert one.summary.retired_at
         assert verify_session(branch[0].session).problems == []
 
+    def test_an_erasure_between_them_counts_what_is_left(self, branch, settings):
+        """What a provider noted goes too; all below was summed twice, once with the tokens of before."""
+        settings.COMPACTION = small(LOOKAHEAD="none")
+        chat.correct_summary(chat.compact(branch[-1], until=branch[9]).summary, WRITTEN)
+        FakeSummarizer.text = f"{WRITTEN} Number 19 is on the board, too."
+        chat.compact(branch[-1], until=branch[29])
+        noted = {"content": "Noted.", "provider_specific_fields": {"compaction_blocks": [{"type": "compaction"}]}}
+        original = {"format": "openai", "endpoint": "", "model": "m", "data": {"role": "assistant", **noted}}
+        last = chat.append_message(branch[0].session, branch[-1], role="assistant", content="Noted.", original=original)
+        chat.append_message(branch[0].session, last, role="user", content="And?")
+        chat.redact_message(branch[15])
+        assert verify_session(branch[0].session).problems == []
+
     def test_a_text_that_comes_with_its_ledger_does_not_repeat_it(self, branch):
         summary = chat.compact(branch[-1], until=branch[29]).summary
         assert summary.ledger

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from compaction_app import chat
 from compaction_app.conversation.chat_model import endpoint_of_client
-from compaction_app.exceptions import InvalidMessage
+from compaction_app.exceptions import ContextOverflow, InvalidMessage
 from compaction_app.models import ChatMessage, CompactionRun
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Step
@@ -182,6 +182,19 @@ def test_where_it_no_longer_fits_the_messages_do_as_far_as_they_can(session, rep
     assert "compaction" not in json.dumps(sent)
     kept = chat.tips(session)[0].sent_context
     assert (kept["own_summary_id"], kept["strategy"]) == (None, "truncated")
+
+
+def test_without_room_for_the_question_too_the_messages_do(session, server):
+    """No prompt lacks the newest user message: here it is above the summary, and larger than what is left."""
+    tip = grow(session, None, "u a " * 5)[-1]
+    question = chat.append_message(session, tip, role="user", content=words(4_000))
+    server.script([noted()])
+    reply = completed(question, server)
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": words(3_000)}}
+    work = chat.append_message(session, reply, role="assistant", content=words(1_500), tool_calls=[call])
+    result = chat.append_message(session, work, role="tool", tool_call_id="c", content="Found.")
+    with pytest.raises(ContextOverflow):
+        chat.get_context(result, sends="openai", endpoint=reply.original["endpoint"], model=reply.original["model"])
 
 
 def test_a_compaction_is_due_by_what_is_sent(session, server):

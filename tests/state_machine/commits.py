@@ -76,8 +76,11 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
         # Of a small summarizer's input the prompt's own words take a part.
         assert list(lookahead) == (fits[len(fits) - len(lookahead) :] if told.max_input else fits)
         assert count(row.extract) <= told.target_tokens or told.target_tokens < run.request["target_tokens"]
-    quotable = told_by(due) | (serials_in(base.extract) if base else set())
-    assert serials_in(row.extract) <= quotable, "the extract tells of what the cutoff does not cover"
+    # The working memory keeps requests that the base's extract had no room for.
+    covered_before = [tree[i] for link in tree.chain(base) for i in link.covered if i in tree] if base else []
+    quotable = told_by([*due, *covered_before]) | (serials_in(base.extract) | tree.told_above if base else set())
+    beyond = serials_in(row.extract) - quotable
+    assert not beyond, f"the extract tells of what the cutoff does not cover: {beyond}"
     # What is pinned stays: nothing replaces it.
     replaced = sum(tree[i].tokens for i in covered if not tree[i].pinned) + (base.tokens if base else 0)
     ratio = settings_from_snapshot(run.settings).min_saving_ratio

@@ -200,7 +200,7 @@ class World:
 
     def reply_with_own_summary(self, parent: Node, tokens: int, *, is_others: bool = False) -> None:
         """A reply in which the provider says what it keeps of all above."""
-        told = " ".join(f"#s{one.serial}#" for one in self.tree.path(parent.id))
+        told = " ".join(f"#s{serial}#" for serial in sorted(told_by(self.tree.path(parent.id)) - {0}))
         self.say(parent, "assistant", tokens, own=f"Kept at {self.serial}: {told}.", is_others=is_others)
 
     def row(self, node: Node | None) -> ChatMessage | None:
