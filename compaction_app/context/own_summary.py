@@ -23,9 +23,11 @@ def with_own_summary(
 
     Pins stay, and the newest user message. Without ``is_used``, as any other model is.
     """
-    holding = {one.id for one in branch.tail if _cut(one, made_here["format"])}
+    holding = {one.id for one in (*branch.pins, *branch.tail) if _cut(one, made_here["format"])}
     if not holding:
         return branch
+    # A pin stands for itself.
+    branch = replace(branch, pins=tuple(_without(pin) if pin.id in holding else pin for pin in branch.pins))
     own = next((one for one in reversed(branch.tail) if one.id in holding and _is_from(one, made_here, redact)), None)
     first = next((group[0] for group in call_groups(branch.tail) if any(one is own for one in group)), None)
     tail = [one for one in branch.tail if first and one.depth >= first.depth]

@@ -157,6 +157,17 @@ def test_pins_stay_and_so_does_the_question_it_answers(session, reply, server):
     assert context.content == "Noted."
 
 
+def test_a_pinned_reply_is_sent_without_it(session, reply, server):
+    """Above our summary, where it would stand for nothing; to another model it is not sent in any case."""
+    tip = grow(session, reply, "u a u a")[-1]
+    summarize(tip, reply, content="ours")
+    chat.pin_message(reply)
+    for model in ("house-model", "other-model"):
+        sent = asked(tip, server, model=model)
+        assert [one["content"] for one in sent[1:]] == ["Noted."] + [words(100)] * 4 + ["And now?"]
+        assert TOLD not in json.dumps(sent)
+
+
 def chat_context(tip: ChatMessage, server: ScriptedOpenAIServer) -> list[dict[str, Any]]:
     """What is sent at the reply itself, in the middle of a turn."""
     with client_of(server) as client:

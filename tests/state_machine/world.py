@@ -353,7 +353,7 @@ class World:
         self._reach(below | told, {self.tree[i].serial for i in below}, REDACTED)
         self._leave(below, node.parent)
         for i in below:
-            self.gone.add(self.tree.nodes.pop(i).serial)
+            self.gone |= {self.tree.nodes.pop(i).serial} - {0}
         self.erasures += 1 + bool(told)
         seen["deleted"] += len(below)
 
