@@ -85,9 +85,10 @@ def compact(
     """Compact now and wait for it. Returns the run: ``succeeded``, or ``skipped`` with nothing to compact.
 
     ``until``: the last message to cover, which ends a turn; else :class:`InvalidMessage` says why not. ``text``: the
-    summary, as a person wrote it, the ``author``; no model is asked. ``dry_run`` stores nothing and asks nobody: the
-    run that is returned says what would be covered, with the size of the request as ``input_tokens``; an open run or a
-    limit may still be in the way.
+    summary, as a person wrote it, the ``author``; no model is asked. It covers what no summary does yet: one that is in
+    use is changed by :func:`correct_summary`. ``dry_run`` stores nothing and asks nobody: the run that is returned says
+    what would be covered, with the size of the request as ``input_tokens``; an open run or a limit may still be in the
+    way.
 
     An open run that no worker will take is carried out instead of a new one. Raises :class:`CompactionRefused` where
     a worker has a run of this branch, the mode is off or a limit of ``SPENDING_LIMITS`` is reached,
