@@ -34,7 +34,7 @@ from compaction_app.conversation.hand_over import needs_summary
 from compaction_app.exceptions import CompactionError, CompactionRefused, InvalidMessage
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.validation import as_id, canonical
-from compaction_app.models import ChatMessage
+from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.models.columns import checks_of, names
 from compaction_app.values import Kind
 
@@ -169,8 +169,8 @@ def _plain_text(text: str) -> HttpResponse:
 class ChatMessageAdmin(ErasingAdmin):
     narrowed_by = ("session",)
     search_help_text = gettext_lazy(
-        "Message ids. Within one session also text, name, tool calls, reasoning, what came, attachments, metadata and "
-        "whole external ids; of one owner words in any order."
+        "Message ids. Within one session also any text that is stored of a message, words in any order, and whole "
+        "external ids; of one owner words in any order."
     )
 
     class Media:
@@ -213,23 +213,23 @@ class ChatMessageAdmin(ErasingAdmin):
         return with_beginnings
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
-        """Within one session also by text, and by the words of one owner's sessions: a search never reads the texts of
-        the whole table."""
+        """Within one session also by text, and there or in one owner's sessions by words in any order: a search never
+        reads the texts of the whole table."""
+        owner, session_id = request.GET.get("owner"), records.as_uuid(request.GET.get("session", ""))
+        session = ChatSession.objects.filter(pk=session_id).first() if session_id and text else None
         found = super().search_conditions(request, text)
-        if text and (owner := request.GET.get("owner")):
+        if session:
+            # The index has both together.
+            found += [_has_text(text), Q(session=session, external_id__in=text.replace(",", " ").split())]
+        if text and (session or owner):
             with suppress(CompactionError):
-                hits = chat.search(text, owner=owner, limit=_MOST_HITS)
+                hits = chat.search(text, session=session, owner=None if session else owner, limit=_MOST_HITS)
                 found.append(Q(pk__in=[one.message_id for one in hits]))
-        return [_has_text(text), *found] if text and "session" in request.GET else found
+        return found
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
-        """Messages by id; within a session also by external id: the index has both together."""
         pk = as_id(term)
-        found = None if pk is None else Q(pk=pk)
-        if "session" in request.GET:
-            external = Q(external_id=term)
-            return external if found is None else found | external
-        return found
+        return None if pk is None else Q(pk=pk)
 
     def crumbs(self, links: Links, obj: Any = None) -> list[tuple[str, str]]:
         """Summaries have a list of their own."""

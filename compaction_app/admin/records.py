@@ -206,9 +206,10 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         return (queryset.none() if search_term.replace(",", " ").strip() else queryset), False
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
-        """What the rows of a search match, each row one of these."""
-        found = (self.search_for(request, term) for term in text.replace(",", " ").split())
-        return [condition for condition in found if condition is not None]
+        """What the rows of a search match, each row one of these. A number among words is no id."""
+        found = [self.search_for(request, term) for term in text.replace(",", " ").split()]
+        known = [condition for condition in found if condition is not None]
+        return known if len(known) == len(found) else []
 
     def search_for(self, request: HttpRequest, term: str) -> Q | None:
         """Rows that a search term matches: by their own id, or by their session's."""

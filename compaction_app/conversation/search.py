@@ -31,14 +31,16 @@ _MOST_HITS = 10_000
 #: Lines of messages without a fork, the newest first: more of an owner's are not searched.
 _MOST_LANES = 2_000
 #: Sessions, and messages and characters in them, of which what is not in the index is read.
-_NEWEST_SESSIONS, _MOST_READ, _MOST_CHARACTERS = 20, 2_000, 5_000_000
+_NEWEST_SESSIONS, _MOST_READ, _MOST_CHARACTERS = 200, 2_000, 5_000_000
+#: Sessions that one search puts into the index, whatever their lengths.
+_MOST_WRITTEN = 20
 
 
 def search(query: str, *, owner: Any = None, session: ChatSession | None = None, limit: int = 20) -> list[Found]:
     """The messages with all words of ``query`` in the sessions of an ``owner``, or in one ``session``, newest first.
 
     Words are compared as :func:`recall` does. Each find names the tip to open: the newest message at or below it.
-    Besides what is summarized, the newest 2,000 messages of the 20 sessions that were used last are searched; with the
+    Besides what is summarized, the newest 2,000 messages of the 200 sessions that were used last are searched; with the
     setting ``RECALL`` "all" everything there is. ``limit``: at most 100. Raises :class:`InvalidMessage` for a query of
     fewer than two characters and for no or both of ``owner`` and ``session``, and :class:`ConfigurationError` where
     ``RECALL`` is off. Whoever asks must be one who may read these sessions.
@@ -61,7 +63,7 @@ def search(query: str, *, owner: Any = None, session: ChatSession | None = None,
     newest = list(sessions.order_by("-updated_at", "-pk").values_list("pk", flat=True)[:_NEWEST_SESSIONS])
     limit = min(limit, _MOST_FOUND)
     if recall == RECALL_ALL:
-        _write_missing(sessions, newest)
+        _write_missing(sessions, newest[:_MOST_WRITTEN])
     read = (row.pk for row, words in _unindexed(sessions, newest) if words.issuperset(wanted))
     ids = {*_indexed(sessions, wanted, limit), *islice(read, limit)}
     rows = ChatMessage.objects.using(sessions.db).filter(pk__in=ids).select_related("session").order_by("-pk")

@@ -68,7 +68,10 @@ def test_texts_and_external_ids_are_found_within_their_session_only(viewer):
     said = chat.append_message(session, role="user", content="Where does the Ship lie at anchor?", external_id="m-1")
     reply = chat.append_message(session, said, role="assistant", content="In the harbour.", external_id="m-2")
     elsewhere = chat.append_message(other, role="user", content="Where does the ship lie at anchor?")
-    for query, found in (("ship lie", [said]), ("lie ship", []), ("m-1, m-2", [said, reply]), (str(said.pk), [said])):
+    found_by = {"ship lie": [said], "lie ship": [said], "m-1, m-2": [said, reply], str(said.pk): [said]}
+    # A number among words is no id: a support person searched for "140,000 ramp" and found message 140.
+    found_by[f"{said.pk} harbour"] = []
+    for query, found in found_by.items():
         assert listed(viewer, "chatmessage", session=session.pk, q=query) == ids(found), query
     assert listed(viewer, "chatmessage", session=other.pk, q="ship lie") == [elsewhere.pk]
     for query in ("ship lie", "m-1"):
@@ -95,6 +98,9 @@ def test_a_further_word_only_narrows_sessions_and_one_search_finds_the_chat_abou
     nodes = chain(said, 4)
     chat.append_message(said, nodes[-1], role="user", content="When does the Tanker leave?")
     theirs = start_session(owner=other, title="Tanker")
+    # On a site that is used, they are not the newest for long.
+    for _ in range(20):
+        start_session()
     for query, found in {
         "Berths regatta": [titled],
         "regatta demo": [titled],
