@@ -7,6 +7,7 @@ and each door writes it in its own form. django-ninja is not imported: the gatew
 
 import logging
 from enum import StrEnum
+from math import ceil
 from typing import Any, Self
 
 import openai
@@ -66,7 +67,7 @@ class Code(StrEnum):
     SPEND = "spend", 429, "A limit of `SPENDING_LIMITS` is reached: nothing is compacted before `Retry-After` seconds."
     TOO_MANY_REPLIES = "too_many_replies", 429, "Too many replies to this user are under way; wait for one to end."
     INTERNAL = "internal", 500, "The server failed; its log has the error."
-    MODEL = "model", 502, "The chat model gave no answer; retry."
+    MODEL = "model", 502, "The chat model gave no answer; retry, after `Retry-After` seconds if it is there."
     COMPACTION_FAILED = "compaction_failed", 502, "No model returned a usable summary; `detail` says what is stored."
     UNAVAILABLE = "unavailable", 503, "The database is busy or unreachable; try again after `Retry-After` seconds."
     REDACTION_FAILED = "redaction_failed", 503, "The site's redactor failed, so no text was returned."
@@ -143,11 +144,13 @@ def problem_of(error: Any) -> Problem:
     if code == Code.INTERNAL:
         return Problem(code)
     detail = str(error) if is_ours else ""
+    wait = 1 if code == Code.UNAVAILABLE else getattr(error, "retry_after", 0)
     if code == Code.TOO_LARGE:
         detail = f"The body is larger than {django_settings.DATA_UPLOAD_MAX_MEMORY_SIZE:,} bytes."
     elif isinstance(error, openai.OpenAIError):
-        detail = SENTENCES.get(ErrorCode(failure_of_error(error, model="", prompt="").error_code), "")
-    return Problem(code, detail, retry_after=1 if code == Code.UNAVAILABLE else getattr(error, "retry_after", 0))
+        failure = failure_of_error(error, model="", prompt="")
+        detail, wait = SENTENCES.get(ErrorCode(failure.error_code), ""), ceil(failure.retry_after or 0)
+    return Problem(code, detail, retry_after=wait)
 
 
 def report(

@@ -6,7 +6,7 @@ place in the tree. Every figure about the context comes from ``chat.get_context`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -21,8 +21,10 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from compaction_app import chat
+from compaction_app.compaction.search_words import words_of_query
 from compaction_app.conf import get_settings
 from compaction_app.context.meter import meter_of
+from compaction_app.conversation.recall import excerpt_of
 from compaction_app.conversation.stream import STOPPED
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
@@ -53,6 +55,8 @@ _LONGEST_SEARCH = 200
 GENERATIONS_SHOWN = 50
 #: Characters of a message in a list.
 _BEGINNING = 160
+#: Of a message that was looked up, in which the place with the question's words is shown.
+_SEARCHED = 5_000
 
 # A window of the path, without the texts after its last message. substr, because forty tool results of 4 MiB would
 # be a page of 160 MiB; so would be the bytes of pictures, whose names are in the metadata as well.
@@ -355,9 +359,10 @@ def _looked_up(rows: Sequence[ChatMessage], tip: ChatMessage) -> dict[int, tuple
     noted = {row.pk: found for row in rows if (found := (row.metadata or {}).get(LOOKED_UP))}
     ids = {pk for found in noted.values() for pk, _ in found}
     owned = ChatMessage.objects.messages().filter(session__owner=tip.session.owner_id)
-    known = {row.pk: row for row in _beginnings(owned.filter(pk__in=ids))} if ids else {}
+    known = {row.pk: row for row in _beginnings(owned.filter(pk__in=ids), _SEARCHED)} if ids else {}
+    words = {row.pk: words_of_query(row.content) for row in rows if row.pk in noted}
     return {
-        question: tuple(_linked(known[pk], tip, number) for pk, number in found if pk in known)
+        question: tuple(_linked(known[pk], tip, number, words[question]) for pk, number in found if pk in known)
         for question, found in noted.items()
     }
 
@@ -368,16 +373,17 @@ def _pins(tip: ChatMessage) -> list[Linked]:
     return [_linked(row, tip, row.depth) for row in pinned if row.pk in on_branch]
 
 
-def _beginnings(rows: QuerySet[ChatMessage]) -> QuerySet[Any]:
-    found: QuerySet[Any] = rows.only("session_id", "depth").annotate(beginning=Substr("content", 1, _BEGINNING))
+def _beginnings(rows: QuerySet[ChatMessage], characters: int = _BEGINNING) -> QuerySet[Any]:
+    found: QuerySet[Any] = rows.only("session_id", "depth").annotate(beginning=Substr("content", 1, characters))
     return found
 
 
-def _linked(row: Any, tip: ChatMessage, number: int) -> Linked:
+def _linked(row: Any, tip: ChatMessage, number: int, words: Collection[str] = ()) -> Linked:
     at = tip if row.session_id == tip.session_id else row
     end = f"?end={row.depth + PAGE_SIZE // 2}" if at is tip else ""
     address = f"{reverse('chat:branch', args=[at.session_id, at.pk])}{end}#m{row.pk}"
-    return Linked(id=row.pk, number=number, address=address, text=" ".join(row.beginning.split()))
+    text = excerpt_of(row.beginning, words) or row.beginning[:_BEGINNING]
+    return Linked(id=row.pk, number=number, address=address, text=" ".join(text.split()))
 
 
 # -- The list of generations ------------------------------------------------------------------------------

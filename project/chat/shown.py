@@ -53,7 +53,7 @@ class Linked:
     id: int
     number: int
     address: str
-    #: How it begins.
+    #: How it begins, or the place for which it was looked up.
     text: str
 
 
@@ -295,18 +295,22 @@ class State:
             return ""
         if self.session and self.session.is_handed_over and self.generation is None:
             return gettext("The model does not know what was said before: it is in the chat before this one.")
-        if self.session and self.session.is_handed_over:
-            return gettext("The model reads a summary and all that follows.")
         if self.generation is None and self.context.dropped:
             return gettext("The model reads the messages themselves, as far as they fit.")
         if self.generation is None:
             return gettext("The model reads the messages themselves.")
+        if self.session and self.session.is_handed_over:
+            what = gettext("a summary")
+        elif self.generation.is_on_branch:
+            what = gettext("a summary of messages 1–{last}")
+        else:
+            what = gettext("quotes of messages 1–{last}")
         told = (
-            gettext("The model reads a summary of messages 1–{last} and all that follows.")
-            if self.generation.is_on_branch
-            else gettext("The model reads quotes of messages 1–{last} and all that follows.")
+            gettext("The model reads {what}, and of what follows as much as fits.")
+            if self.context.dropped
+            else gettext("The model reads {what} and all that follows.")
         )
-        return told.format(last=self.generation.cutoff_number)
+        return told.format(what=what.format(last=self.generation.cutoff_number))
 
     @property
     def cutoff_end(self) -> int:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 
-from django.utils.translation import get_language, gettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
 from compaction_app.api.codes import SENTENCES, TOO_LONG, Code
 from compaction_app.contrib.stream.replies import problem_for_people
-from compaction_app.exceptions import CompactionRefused
+from compaction_app.exceptions import CompactionRefused, InvalidMessage
 from compaction_app.values import ErrorCode
 from project.chat import uploads
 
@@ -42,6 +42,19 @@ FAILURES: dict[str, str] = {
     Code.BASE_CHANGED: _("The summary was changed meanwhile. Try again."),
 }
 
+#: What is refused of a text that somebody wrote or a button that was pressed, by the field that the package names.
+_REFUSED: dict[str, str] = {
+    "content": _("This message has signs that cannot be stored."),
+    "instructions": _("These instructions are too long. Shorten them."),
+    "source": _("One of the two branches goes on with the other, so there is nothing to bring."),
+    "summary": _("This summary is not in use any more."),
+    "text": _("This cannot be a summary: it is empty, or too long."),
+    "until": _("A summary cannot end here: it ends with a whole answer, after the last summary."),
+}
+
+#: Where the model's provider says how long.
+_WAIT = _("The model is asked too much just now. Try again in {seconds} s.")
+
 #: What else the script says.
 _SCRIPT: dict[str, str] = {
     "unreachable": _("The site cannot be reached. What you wrote is still here; try again."),
@@ -52,6 +65,7 @@ _SCRIPT: dict[str, str] = {
     "complete": _("The reply is complete."),
     "stopped": _("The reply is stopped."),
     "lost": _("not stored"),
+    "wait": _WAIT,
     "copy": _("Copy"),
     "copied": _("Copied"),
     "remove": _("Remove {name}"),
@@ -64,13 +78,16 @@ def words_for(error: Exception) -> str:
         told = FAILURES.get(error.reason)
     elif "MAX_MESSAGE_BYTES" in str(error):
         told = _("This message is too large to be stored.")
+    elif isinstance(error, InvalidMessage) and error.field in _REFUSED:
+        told = _REFUSED[error.field]
     else:
         problem = problem_for_people(error)
-        told = FAILURES.get(problem.detail) or FAILURES.get(problem.code)
-    if not told and not (get_language() or "en").startswith("en"):
-        # The app's own words are English; what it refuses else was pressed on a page older than the conversation.
-        told = _("This is not possible here any more. Load the page again.")
-    return gettext(told) if told else str(error)
+        wait, told = problem.headers.get("Retry-After"), FAILURES.get(problem.detail)
+        if wait and not told and problem.code == Code.MODEL:
+            return gettext(_WAIT).format(seconds=wait)
+        told = told or FAILURES.get(problem.code)
+    # Whatever else is refused was pressed on a page older than the conversation.
+    return gettext(told or _("This is not possible here any more. Load the page again."))
 
 
 def for_script() -> str:

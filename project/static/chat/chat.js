@@ -102,6 +102,8 @@ function show(page, address, { push = false, at = null, focus = [] } = {}) {
   const kept = at && find(at[0]);
   if (kept) scrollBy({ top: kept.getBoundingClientRect().top - at[1], behavior: "instant" });
   else if (hash) document.getElementById(hash.slice(1))?.scrollIntoView({ block: "nearest", behavior: "instant" });
+  // The place of an article may be such that its box for an edit begins behind the page's head.
+  find("form.edit textarea[autofocus]")?.scrollIntoView({ block: "nearest", behavior: "instant" });
   if (held && document.activeElement === document.body) focus.push(`#${held.id}`);
   const next = focus.map((one) => find(one)).find(Boolean);
   (find("[autofocus]") ?? next)?.focus({ preventScroll: true });

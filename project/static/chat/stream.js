@@ -23,7 +23,9 @@ export async function* read({ message, resume }) {
   }
   if (!answer.ok) {
     const told = await answer.json().catch(() => ({}));
-    yield { problem: words[told.detail] ?? words[told.code] ?? words.internal };
+    const seconds = answer.headers.get("Retry-After");
+    const wait = told.code === "model" && seconds ? words.wait.replace("{seconds}", seconds) : null;
+    yield { problem: words[told.detail] ?? wait ?? words[told.code] ?? words.internal };
     return;
   }
   try {

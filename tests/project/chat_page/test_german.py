@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.models import ChatMessage
+from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS
 from compaction_app.testing import steps
 from project.chat.forms import MAX_CHARACTERS
 from project.chat.turns import LOOKED_UP
@@ -95,5 +96,7 @@ def test_what_goes_wrong_is_told_in_german(browser, session, endpoint, settings)
     assert english_in(Client(enforce_csrf_checks=True), url("post", session), content=THEIRS) == {}
     tip = grow(session, 2, content=THEIRS)
     assert english_in(browser, url("cut", session, tip.parent), tip=tip.pk) == {}
+    address, typed = url("post", session), f"/compact {THEIRS * MAX_INSTRUCTIONS}"
+    assert english_in(browser, address, content=typed, parent=tip.pk) == {address: {typed}}
     settings.COMPACTION = {**settings.COMPACTION, "MODE": "off"}
     assert english_in(browser, url("session", session)) == {}

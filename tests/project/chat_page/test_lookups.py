@@ -13,10 +13,14 @@ from tests.project.chat_page.pages import grow, newest, send, text_of, url
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("endpoint")]
 
 
+#: Before what a message is looked up for: its beginning alone does not tell why it was.
+LONG = "It rained again. " * 12
+
+
 @pytest.fixture
 def known(session):
     """The tip of a branch whose summary does not tell the keeper's name."""
-    asked = chat.append_message(session, None, role="user", content="The keeper is <b>Ottilie</b> Brandt.")
+    asked = chat.append_message(session, None, role="user", content=f"{LONG}The keeper is <b>Ottilie</b> Brandt.")
     tip = grow(session, 20, parent=asked, content="Tell me about the roof and the boat. " * 8)
     chat.compact(tip)
     return tip

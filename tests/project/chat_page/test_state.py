@@ -62,6 +62,10 @@ class TestState:
         covered = first.last_summarized_message.depth
         assert f"undone. The model reads a summary of messages 1–{covered} and all that follows." in page
         assert "the messages themselves" not in page
+        longer = grow(session, 60, parent=tip)
+        page = text_of(browser.post(reverse("chat:undo", args=[session.pk, longer.pk, second.pk]), follow=True))
+        assert f"messages 1–{covered}, and of what follows as much as fits." in page
+        assert "and all that follows" not in page
 
     @pytest.mark.parametrize(("mode", "awaits"), [("standard", True), ("off", False)])
     def test_an_undone_summary_that_is_needed_is_written_again(self, browser, session, full, mode, awaits):
@@ -110,7 +114,7 @@ class TestByHand:
         run = session.runs.get()
         assert (run.cutoff_id, run.is_cut_given) == (first.pk, True)
         answer = browser.post(reverse("chat:cut", args=[session.pk, first.parent_id]), {"tip": full.pk}, follow=True)
-        assert "so it is no place to cut" in text_of(answer)
+        assert "A summary cannot end here" in text_of(answer)
         session.settings = {"MODE": "off"}
         session.save()
         assert "Summarize up to here" not in text_of(browser.get(url("session", session)))

@@ -2,14 +2,17 @@
 
 import re
 
+import httpx2 as httpx
 import openai
 import pytest
 from django.urls import reverse
+from django.utils.translation import override
 
 from compaction_app.api.codes import SENTENCES, TOO_LONG, Code, problem_of
 from compaction_app.exceptions import (
     ConfigurationError,
     EmptyReply,
+    InvalidMessage,
     InvalidReply,
     MessageNotFound,
     RedactionFailed,
@@ -78,6 +81,20 @@ class TestWords:
             assert words.words_for(error) == words.FAILURES[error.code]
         for error in (EmptyReply(), InvalidReply("x"), StreamInterrupted("x"), openai.OpenAIError()):
             assert words.words_for(error) == words.FAILURES[Code.MODEL]
+
+    def test_how_long_to_wait_is_told_where_the_provider_says_so(self):
+        response = httpx.Response(
+            429, headers={"Retry-After": "6.5"}, request=httpx.Request("POST", "https://x.example")
+        )
+        error = openai.RateLimitError("Too many.", response=response, body=None)
+        assert problem_of(error).headers == {"Retry-After": "7"}
+        assert words.words_for(error).endswith("Try again in 7 s.")
+
+    def test_what_is_refused_is_told_in_the_readers_language(self):
+        with override("de"):
+            told = {words.words_for(InvalidMessage("In English.", field=field)) for field in ("text", "until", "role")}
+        assert len(told) == 3
+        assert "In English." not in told
 
 
 @pytest.mark.pure
