@@ -34,8 +34,9 @@ from compaction_app.contrib.histories import exported
 from compaction_app.conversation.hand_over import needs_summary
 from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
+from compaction_app.models.words import why_it_failed
 from compaction_app.spending import find_overspending
-from compaction_app.values import Role
+from compaction_app.values import Role, RunStatus, Trigger
 from project.chat import commands, markdown, reading, turns, uploads
 from project.chat.forms import EditForm, MessageForm, NewForm, TitleForm
 from project.chat.shown import PAGE_SIZE
@@ -393,9 +394,14 @@ def carry_over(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> 
     tip, variant = _message(found, message_id), _message(found, _whole_number(request.POST.get("source")))
     try:
         source = chat.newest_tip(variant)
-        # Nobody waits here for a model: who presses again has it.
+        last = found.runs.filter(trigger=Trigger.CARRY_OVER, tip=source).order_by("-pk").first()
+        # Nobody waits here for a model: who presses again has it, or is told why not.
         if (run := chat.request_carry_over(source, tip)) and run.is_open:
-            messages.info(request, _("The other branch is being summarized. Press again in a moment."))
+            if last and last.status == RunStatus.FAILED:
+                told = _("The other branch could not be summarized: {why}. It is tried again now.")
+                messages.error(request, told.format(why=why_it_failed(last.error_code) or last.error_code))
+            else:
+                messages.info(request, _("The other branch is being summarized. Press again in a moment."))
             return redirect(_address(tip))
         tip = chat.carry_over(source, tip, idempotency_key=request.POST.get("key", "")[:64])
     except CompactionError as error:

@@ -149,7 +149,7 @@ LONG = "Supercalifragilisticexpialidocious" * 6
 WIDTH = "document.documentElement.scrollWidth"
 #: Lists, contexts and events that have more than is visible.
 SCROLLED = """[...document.querySelectorAll(
-    '.results, .compaction-context, .compaction-legend, .compaction-events')]
+    '.results, .compaction-scroll, .generations .scroll')]
     .filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.className)"""
 
 
@@ -184,6 +184,7 @@ def test_no_column_is_hidden_at_the_side(open_page, settings, language):
     url, lists = admin_pages.url, ("chatsession", "compactionrun", "compactionevent")
     addresses = [url(f"{name}_changelist") for name in lists]
     addresses += [url("chatmessage_change", reply_to(harbour.tip).pk), url("compactionrun_change", harbour.run.pk)]
+    addresses += [url("chatmessage_change", harbour.generations[0].pk), *conversations.chat_pages(harbour)[:2]]
     of_messages = [
         url("chatmessage_changelist", kind="summary"),
         url("chatmessage_changelist", session=harbour.session.pk),

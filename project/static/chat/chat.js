@@ -389,6 +389,7 @@ function sizeOf(file) {
 function listFiles(form) {
   const input = find("[type=file]", form);
   const list = find(".chosen", form);
+  const wasAtEnd = isAtEnd();
   list.hidden = !input.files.length;
   list.replaceChildren(
     ...[...input.files].map((file) => {
@@ -414,6 +415,7 @@ function listFiles(form) {
       return item;
     }),
   );
+  if (wasAtEnd && !list.hidden) scrollToEnd();
 }
 
 // -- What happens on the page ------------------------------------------------------------------------------

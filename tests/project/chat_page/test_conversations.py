@@ -9,7 +9,7 @@ from django.urls import reverse
 from compaction_app import chat
 from compaction_app.models import ChatSession
 from compaction_app.tasks import compact_branch
-from compaction_app.values import Role
+from compaction_app.values import Role, RunStatus
 from tests.project.chat_page.pages import grow, text_of, url
 from tests.trees import summarize
 
@@ -161,13 +161,16 @@ class TestContinuing:
         pattern = r'action="([^"]*carry-over)">.*?name="source" value="(\d+)".*?name="key" value="(\w+)"'
         action, source, key = re.search(pattern, page).groups()
         assert int(source) == other.pk
-        for _ in range(2):
-            if run := session.runs.first():
-                compact_branch(run.pk)
-            answer = browser.post(action, {"source": source, "key": key}, follow=True)
+        posted = {"source": source, "key": key}
+        assert "Press again in a moment." in text_of(browser.post(action, posted, follow=True))
+        session.runs.update(status=RunStatus.FAILED, error_code="quota")
+        told = "summarized: the provider&#x27;s quota is used up. It is tried again now."
+        assert told in text_of(browser.post(action, posted, follow=True))
+        compact_branch(session.runs.latest("pk").pk)
+        answer = browser.post(action, posted, follow=True)
         assert "From Another Branch" in text_of(answer)
         carried = chat.get_branch(chat.newest_tip(nodes[-1]))[-1]
-        assert (carried.parent_id, carried.copy_of) == (nodes[-1].pk, session.runs.get().summary_id)
+        assert (carried.parent_id, carried.copy_of) == (nodes[-1].pk, session.runs.latest("pk").summary_id)
 
     def test_those_of_others_are_not_found(self, stranger, session):
         tip = grow(session, 2)
