@@ -130,3 +130,9 @@ def test_no_button_loses_a_file_or_a_draft_and_offline_each_says_so(open_page, m
     assert not MessagePin.objects.exists()
     press_all(kept)
     assert chat.find_summary(tip) is None
+    last.get_by_role("link", name="Cancel").click()
+    binary = {"name": "tide.bin", "mimeType": "application/octet-stream", "buffer": b"\0"}
+    page.locator("[type=file]").set_input_files([binary, {**binary, "name": "tide.txt", "buffer": b"High at 6."}])
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(page.locator(".composer .error")).to_contain_text("neither a text nor a picture")
+    assert page.locator(".chosen bdi").all_inner_texts() == ["tide.bin", "tide.txt"]

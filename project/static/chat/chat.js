@@ -50,14 +50,17 @@ function patch(old, fresh) {
   for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   let at = old.firstChild;
   for (const next of [...fresh.childNodes]) {
+    const isElement = next.nodeType === Node.ELEMENT_NODE;
     let same = at;
-    while (same && (same.nodeName !== next.nodeName || (same.id && same.id !== next.id))) same = same.nextSibling;
+    // White space is no reason to drop what stands before the next one.
+    while (same && (same.nodeName !== next.nodeName || (same.id && same.id !== next.id)))
+      same = isElement ? same.nextSibling : null;
     if (!same) {
       old.insertBefore(next, at);
       continue;
     }
     while (at !== same) at = dropped(at);
-    if (next.nodeType === Node.ELEMENT_NODE) patch(same, next);
+    if (isElement) patch(same, next);
     else if (same.data !== next.data) same.data = next.data;
     at = same.nextSibling;
   }
@@ -179,7 +182,13 @@ async function post(form, body) {
   if (!isAsked) {
     const [wasAtEnd, tip] = [isAtEnd(), tipHere()];
     const place = isDraft ? null : article ? placeOf(article) : seen();
-    show(answered, answer.redirected ? answer.url : location.href, { push: answer.redirected, at: place });
+    // The button was off meanwhile, or is gone: the focus goes where it led.
+    const popover = form.closest("[popover]")?.id;
+    const opener = popover ? `[popovertarget=${popover}]` : "#cutoff summary";
+    const focus = article ? [`#${article.id} .more > summary`, `#${article.id}`] : [opener, "[data-draft] textarea"];
+    const isLost = document.activeElement === document.body && hasKeys();
+    const then = { push: answer.redirected, at: place, focus: isLost ? focus : [] };
+    show(answered, answer.redirected ? answer.url : location.href, then);
     if (isDraft ? wasAtEnd : tip !== tipHere() || (place && !find(place[0]))) scrollToEnd();
     const list = find("#compactions-heading");
     if (isDraft) list?.scrollIntoView({ behavior: "instant" });
