@@ -6,6 +6,7 @@ import { read, rendered, stop, words } from "./stream.js";
 const POLL_MILLISECONDS = 2000;
 // A page left open overnight stops asking.
 const POLLS = 150;
+const SLICE_MILLISECONDS = 5;
 const PAGES = { Accept: "text/html" };
 
 const find = (selector, root = document) => root.querySelector(selector);
@@ -32,7 +33,9 @@ async function load(address) {
   // A redirect may lead to the sign-in page; a page without a message box is followed by the browser itself.
   const answer = await fetch(address, { headers: PAGES });
   const page = parsed(await answer.text());
-  // To read a page and to show it are two tasks: on a slow device each is short.
+  // To read a page, to decorate it and to show it are three tasks: on a slow device each is short.
+  await wait(0);
+  decorate(page);
   await wait(0);
   return { page, ok: answer.ok };
 }
@@ -205,16 +208,25 @@ async function post(form, body) {
   await stream(asked);
 }
 
-// Put the paragraphs, lists and tables of a reply that grows into an element; what is the same is not touched.
-function put(element, blocks, before) {
-  blocks.forEach((html, at) => {
-    if (html === before[at]) return;
+// Put the paragraphs, lists and tables of a reply that grows into an element; what is the same is not touched. A few
+// at a time, since each is a page to be read: on a slow device no task is long.
+async function put(element, blocks, before) {
+  const atStart = shown;
+  let begun = performance.now();
+  for (const [at, html] of blocks.entries()) {
+    if (html === before[at]) continue;
+    if (performance.now() - begun > SLICE_MILLISECONDS) {
+      await wait(0);
+      // The whole of it is here by now.
+      if (atStart !== shown) return;
+      begun = performance.now();
+    }
     const page = parsed(html);
     decorate(page);
     const fresh = page.body.firstElementChild ?? document.createElement("p");
     if (element.children[at]) element.children[at].replaceWith(fresh);
     else element.append(fresh, "\n");
-  });
+  }
   while (element.children.length > blocks.length) element.lastElementChild.remove();
 }
 
@@ -246,7 +258,7 @@ async function stream({ message, page, resume = false }) {
     while (drawn !== said && atStart === shown) {
       drawn = said;
       const fresh = await rendered(drawn).catch(() => null);
-      if (fresh) put(content, fresh, blocks);
+      if (fresh && atStart === shown) await put(content, fresh, blocks);
       blocks = fresh ?? blocks;
       if (follows) scrollToEnd();
       await wait(100 + drawn.length / 50);
@@ -294,11 +306,15 @@ async function stream({ message, page, resume = false }) {
     }
   }
   removeEventListener("scroll", onScroll);
+  // The page that comes now has the rest.
+  drawn = said;
   // Another page is shown by now, and the reply is stored all the same.
   if (atStart !== shown) return true;
   const whole = await load(page).catch(() => null);
   if (!whole) {
     // It is loaded when the site is reached again.
+    drawn = "";
+    draw();
     [send.hidden, halt.hidden] = [false, true];
     bubble.removeAttribute("aria-busy");
     notice(problem || words.broken);
@@ -308,8 +324,7 @@ async function stream({ message, page, resume = false }) {
   show(whole.page, page, { at: seen(reply), focus: document.activeElement === bubble ? [reply, `#m${message}`] : [] });
   if (problem && said && !find(reply)) {
     // What was read already stays to be read, all of it.
-    drawn = said;
-    put(content, (await rendered(said).catch(() => null)) ?? blocks, blocks);
+    await put(content, (await rendered(said).catch(() => null)) ?? blocks, blocks);
     bubble.removeAttribute("aria-busy");
     bubble.classList.replace("streaming", "lost");
     by.append(` · ${words.lost}`);
@@ -554,7 +569,7 @@ async function refresh() {
 function decorate(page) {
   if (!navigator.clipboard) return;
   for (const button of page.querySelectorAll("[data-copy]")) button.hidden = false;
-  for (const block of page.querySelectorAll("pre")) {
+  for (const block of page.querySelectorAll("pre:not(.frame > pre)")) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "link copy-code";
