@@ -26,6 +26,18 @@ END = """(end) => {
 def take(page, picture: Picture) -> None:
     page.goto(picture.address)
     page.wait_for_load_state()
+    png = as_seen(page, picture.opened) if picture.opened else clip_of(page, picture)
+    picture.file.write_bytes(with_words(png, own_words(page.request.get(picture.address).text(), picture.parts)))
+
+
+def as_seen(page, opened: str) -> bytes:
+    """A window, in which a fold is open and seen from its beginning."""
+    fold = page.locator(opened)
+    fold.evaluate("(fold) => { fold.open = true; fold.scrollIntoView({block: 'start', behavior: 'instant'}); }")
+    return page.screenshot()
+
+
+def clip_of(page, picture: Picture) -> bytes:
     page.set_viewport_size({**picture.screen, "height": MOST_PIXELS})
     parts = [page.locator(f'[id="{part}"]:not(h2), [aria-labelledby="{part}"]').first for part in picture.parts]
     boxes = [part.bounding_box() for part in parts]
@@ -33,13 +45,12 @@ def take(page, picture: Picture) -> None:
     left = max(boxes[0]["x"] - MARGIN, 0)
     width = min(boxes[0]["width"] + 2 * MARGIN, picture.screen["width"] - left)
     height = page.evaluate(END, min(bottom, top + picture.most_pixels)) - top
-    png = page.screenshot(clip={"x": left, "y": top, "width": width, "height": height})
-    picture.file.write_bytes(with_words(png, own_words(page.content(), picture.parts)))
+    return page.screenshot(clip={"x": left, "y": top, "width": width, "height": height})
 
 
-def test_pictures_of_the_admin(open_page):
+def test_pictures_of_the_pages(open_page):
     admin = conversations.superuser()
-    with demo() as session:
+    with demo(admin) as session:
         for picture in pictures(session):
             take(open_page(admin, viewport=picture.screen), picture)
 

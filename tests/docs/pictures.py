@@ -13,10 +13,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from django.db.models import DateTimeField, Model
 from django.test import override_settings
 from django.test.html import Element, parse_html
+from django.urls import reverse
 
 from compaction_app import chat
 from compaction_app.exceptions import CompactionFailed
@@ -53,6 +55,8 @@ class Picture:
     parts: tuple[str, ...]
     screen: dict[str, int] = field(default_factory=lambda: DOCUMENT)
     most_pixels: int = 800
+    #: A fold that is open in it: then it shows a window.
+    opened: str = ""
 
     @property
     def file(self) -> Path:
@@ -66,7 +70,9 @@ def pictures(session: ChatSession) -> list[Picture]:
     tip = chat.newest_tip(run.tip)
     branches, context = page_of(session), page_of(tip)
     compared = ("compaction-generations", "compaction-changed")
+    talk = reverse("chat:branch", args=[session.pk, tip.pk])
     return [
+        Picture("chat-page", talk, ("page",), opened="#cutoff > details"),
         Picture("session-page", branches, ("compaction-branches",), most_pixels=1100),
         Picture("admin-context", context, ("compaction-context",)),
         Picture("admin-summary", page_of(run.base), compared),
@@ -118,7 +124,7 @@ def words_in(png: bytes) -> str:
 
 
 @contextmanager
-def demo() -> Iterator[ChatSession]:
+def demo(owner: Any) -> Iterator[ChatSession]:
     """The demo's conversation, compacted as it grew by a model with a price, its rows dated as its messages.
 
     One summary was retired, and the last run of one branch failed.
@@ -128,11 +134,11 @@ def demo() -> Iterator[ChatSession]:
         priced = {MODEL: {"price": {"input": 0.2, "cached": 0.02, "output": 1.25}}}
         own = {"SUMMARIZER": "default", "SUMMARIZERS": {"default": {"MODELS": models}}, "MODELS": priced}
         with override_settings(COMPACTION=own):
-            yield _grown(server)
+            yield _grown(server, owner)
 
 
-def _grown(server: ScriptedOpenAIServer) -> ChatSession:
-    [session] = (one.session for one in store_conversations(read_conversations(CONVERSATION, join=False), owner=None))
+def _grown(server: ScriptedOpenAIServer, owner: Any) -> ChatSession:
+    [session] = (one.session for one in store_conversations(read_conversations(CONVERSATION, join=False), owner=owner))
     session.settings = WINDOW
     session.save()
     for reply in session.messages.messages().filter(role="assistant", tool_calls__isnull=True).order_by("id"):

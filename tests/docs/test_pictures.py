@@ -15,8 +15,8 @@ OF_BENCH = {"read.svg", "turn.svg"}
 
 @pytest.mark.appearance
 @pytest.mark.django_db(transaction=True)
-def test_the_words_of_every_picture_are_those_of_the_pages(admin_client) -> None:
-    with demo() as session:
+def test_the_words_of_every_picture_are_those_of_the_pages(admin_client, admin_user) -> None:
+    with demo(admin_user) as session:
         shown = pictures(session)
         now = {one.name: own_words(admin_client.get(one.address).content.decode(), one.parts) for one in shown}
     for picture in shown:
