@@ -27,15 +27,15 @@ PARAMETERS = frozenset(
     " prompt_cache_key reasoning_effort response_format safety_identifier seed stop temperature tool_choice top_p user"
     " verbosity".split()
 )
-#: What front ends say to themselves.
+#: What front ends say to themselves, and how a prompt is cached: it is not the one that they wrote.
 IGNORED = frozenset(
-    "background_tasks chat_id features filter_ids id session_id tool_ids tool_servers variables".split()
+    "background_tasks chat_id features filter_ids id prompt_cache_options prompt_cache_retention session_id tool_ids"
+    " tool_servers variables".split()
 )
 #: Values that ask for nothing but what happens anyway, at each address.
 USUAL: Mapping[str, Collection[Any]] = {
     "top_logprobs": (0,),
     "service_tier": ("auto", "default"),
-    "prompt_cache_retention": ("in_memory", "in-memory"),
     "metadata": ({},),
 }
 #: An address that a provider may open: a model's server beside this one could open a file.
@@ -150,8 +150,10 @@ def read_body(request: HttpRequest) -> dict[str, Any]:
     return body
 
 
-def read_messages(sent: Any, name: str = "messages", numbered: Numbered = enumerate) -> list[Fields]:
-    """The list of a request, each message in the keywords of ``append_message``."""
+def read_messages(
+    sent: Any, name: str = "messages", numbered: Numbered = enumerate, *, is_told: bool = False
+) -> list[Fields]:
+    """The list of a request, each message in the keywords of ``append_message``. ``is_told``: beside it, what to do."""
     check_list_of_dicts(sent, name, "messages (dicts in the OpenAI chat format)")
     if not 0 < len(sent) <= MAX_MESSAGES:
         raise GatewayError(400, f"There must be from 1 to {MAX_MESSAGES:,} {name}.", param=name)
@@ -164,8 +166,8 @@ def read_messages(sent: Any, name: str = "messages", numbered: Numbered = enumer
             if (url := file.get("url")) and not _is_address(url):
                 message = f"{name}[{number}]: the address of a picture, sound or file begins with https: or data:."
                 raise GatewayError(400, message, code="invalid_value", param=name)
-    last = messages[-1] if messages else {"role": Role.USER, "content": ""}
-    if last["role"] == Role.USER and not last["content"].strip() and not last.get("attachments"):
+    last = messages[-1] if messages else None
+    if not last or not (is_told or last["role"] != Role.USER or last["content"].strip() or last.get("attachments")):
         raise GatewayError(400, "The last message is empty.", param=name)
     return messages
 

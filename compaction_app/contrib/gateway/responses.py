@@ -111,7 +111,8 @@ class Responses(Form):
     def messages(self, find: Find) -> list[Fields]:
         given = self._sent.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-        return read_messages(items, "input", lambda sent: _messages_of(sent, find))
+        # With instructions alone an agent's question is empty.
+        return read_messages(items, "input", lambda sent: _messages_of(sent, find), is_told=bool(self.instructions))
 
     def whole(self, reply: ChatMessage) -> dict[str, Any]:
         for kind, text in (("reasoning", reasoning_text(reply.reasoning)), ("text", reply.content)):

@@ -278,6 +278,8 @@ REFUSED = [
     ({"reasoning": "low"}, 400, None, "reasoning"),
     ({"text": {"format": "json"}}, 400, None, "format"),
     ({"input": None}, 400, "invalid_message", "input"),
+    ({"input": ""}, 400, None, "input"),
+    ({"input": [{"type": "reasoning", "id": "rs_1", "summary": []}], "instructions": "Go."}, 400, None, "input"),
     ({"input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}, 400, None, "input"),
     ({"input": [{"type": "computer_call_output", "call_id": "c"}]}, 400, "unsupported_value", "input"),
     ({"input": [{"role": "user", "content": [{"type": "input_thing"}]}]}, 400, "invalid_message", "content"),
@@ -318,6 +320,20 @@ def test_pictures_files_and_what_redacts(api, server, settings):
     ]
     with pytest.raises(openai.BadRequestError, match="file_url"):
         respond(api, [{"role": "user", "content": [{"type": "input_file", "file_url": "https://example.org/a.pdf"}]}])
+
+
+@BOTH
+def test_instructions_alone_and_a_place_to_cache_at(api, server, stream):
+    """As pydantic-ai and the Agents SDK send them."""
+    server.script(map(steps.reply, ("One.", "Two.")))
+    question = user([{"type": "input_text", "text": "", "prompt_cache_breakpoint": {"mode": "explicit"}}])
+    cached = {"prompt_cache_options": {"mode": "explicit"}, "prompt_cache_retention": "24h"}
+    cached |= {"instructions": "Write a line."}
+    made = respond(api, [question], stream=stream, extra_body=cached)
+    respond(api, [question, *(one.to_dict() for one in made.output), user("More.")], stream=stream, extra_body=cached)
+    assert branches() == [["", "One.", "More.", "Two."]]
+    assert server.requests[0]["messages"] == [{"role": "system", "content": "Write a line."}]
+    assert not [key for body in server.requests for key in body if "cache" in key]
 
 
 @BOTH
