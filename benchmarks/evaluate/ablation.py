@@ -51,13 +51,12 @@ def _unrelated(statements: Sequence[Any]) -> list[Any]:
 #: What stands in place of what, below ``compaction_app.memory``; the lines of the functions are the rule's.
 RULES: dict[str, dict[str, Any]] = {
     "a newer statement replaces or joins an older": {"extractive.relate": _unrelated},
-    "what is said twice is told once": {"relating._without_repeats": _unrelated},
     "answers, denials and comments become part": {"reading.Reader._target": _nothing},
     "comments alone": {"reading.Reader._comments": _nothing},
     "an acknowledgement tells nothing": {"reading.Reader._acknowledges": _nothing},
     "a pronoun needs its subject": {"reading.Reader._add": _alone},
     "quoted text is nobody's rule": {"reading.split_quoted": _unquoted},
-    "relative dates": {"reading.resolve_dates": lambda text, today: text},
+    "a relative date has its day": {"reading._with_day": lambda text, day: text},
     "headings lead lists": {"sentences._LEAD_CHARACTERS": 0},
     "a word is a name everywhere": {"extractive.mark_names": _nothing},
     "names and numbers count more": {"choosing.MARKED": 1.0},

@@ -1,9 +1,8 @@
-"""Symbols: paths, names of code, ids and numbers, as they stand in a text; and JSON as lines and as leaves.
+"""Symbols: paths, names of code, ids and numbers, as they stand in a text; and the leaves of JSON.
 
 A symbol stands between word edges, so a memory of them can say nothing that was never there.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -11,7 +10,6 @@ from itertools import islice
 from typing import Any
 
 from compaction_app.memory.words import UNSPACED
-from compaction_app.messages.truncate import one_line
 from compaction_app.messages.validation import read_json
 from compaction_app.values import Role
 
@@ -32,8 +30,8 @@ _BARE = re.compile(r"[\d.,:]+(?:\+\d)?[a-z]{0,2}|\d{4}-\d\d-\d\dT[\d:.+Z-]+")
 _EDGE = re.compile(r"[./:#@+-]+")
 _SPEAKERS = frozenset([*Role, "summary"])
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
-#: Characters of a line and of a value in it; lines, records and levels that are read.
-_LINE, _VALUE, _LINES, _RECORDS, _DEPTH = 300, 120, 40, 2_000, 8
+#: Records and levels that are read.
+_RECORDS, _DEPTH = 2_000, 8
 
 
 def symbols_in(text: str) -> dict[str, None]:
@@ -73,20 +71,6 @@ def parts_of(symbol: str) -> tuple[str, ...]:
     begins = [0, *(match.end() for match in _EDGE.finditer(symbol))]
     ends = [*(match.start() for match in _EDGE.finditer(symbol)), len(symbol)]
     return tuple(symbol[begin:end] for begin in begins for end in ends if end - begin >= _SHORTEST)
-
-
-def read_records(text: str) -> list[str] | None:
-    """A tool's result as lines ``path: name: value, name: value``, one for each object; None if it is no JSON."""
-    given = parsed(text)
-    lines = []
-    for path, values in islice(_records(given, "", _DEPTH), _LINES):
-        told = (json.dumps(value) if isinstance(value, bool) else str(value) for _, value in values)
-        named = ", ".join(
-            one_line(f"{name}: {value}" if name else value, _VALUE)
-            for (name, _), value in zip(values, told, strict=True)
-        )
-        lines.append(one_line(f"{path}: {named}" if path else named, _LINE))
-    return None if given is None else lines
 
 
 def leaves(given: Any) -> Iterator[tuple[str, str]]:

@@ -136,7 +136,7 @@ def test_counts_are_of_the_whole_branch_however_little_a_summary_tells() -> None
         state = memory.state()
     told = working([], state).text(60, COUNT)
     assert "src/lexer/scan.ts" in told
-    assert working([], state).symbols["src/lexer/scan.ts"].often == 6.0
+    assert working([], state).symbols["src/lexer/scan.ts"].often == 3.0
 
 
 @pytest.mark.parametrize(
