@@ -45,8 +45,6 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
             named = [word for word in shared if often[word] <= rare]
             # "Room 12" and "12 guests" are about two things.
             names = [w for w in named if w in marks[i] and w in marks[j] and not (w.isdigit() and len(w) <= _SHORT)]
-            # What is named only twice is spoken of again for a reason, in whatever words.
-            twice = [word for word in named if often[word] == 2]
             both = len(shared - values[i] - values[j])
             # Where more than one value differs, it is another record and no newer state of this one.
             differs = len(values[i] - values[j]) == 1 == len(values[j] - values[i])
@@ -59,9 +57,9 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
             changes = reverses[j] or differs or (newer.size <= _BRIEF and j - i <= _NEAR)
             is_about = len(named) >= 2 or bool(names)
             is_part = both >= 2 and stems[i] <= stems[j]
-            if is_part or (changes and is_about) or (differs and twice):
+            if is_part or (changes and is_about):
                 older.needs.append(newer)
-            elif not set(names).isdisjoint(twice):
+            elif names:
                 older.mentions.append(newer)
     told = [one for one in statements if one.replaced_by is None]
     for one in told:

@@ -30,8 +30,8 @@ _BARE = re.compile(r"[\d.,:]+(?:\+\d)?[a-z]{0,2}|\d{4}-\d\d-\d\dT[\d:.+Z-]+")
 _EDGE = re.compile(r"[./:#@+-]+")
 _SPEAKERS = frozenset([*Role, "summary"])
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
-#: Records and levels that are read.
-_RECORDS, _DEPTH = 2_000, 8
+#: Values and levels that are read.
+_LEAVES, _DEPTH = 10_000, 8
 
 
 def symbols_in(text: str) -> dict[str, None]:
@@ -75,10 +75,7 @@ def parts_of(symbol: str) -> tuple[str, ...]:
 
 def leaves(given: Any) -> Iterator[tuple[str, str]]:
     """(name, value) in order."""
-    for path, values in islice(_records(given, "", _DEPTH), _RECORDS):
-        for name, value in values:
-            if isinstance(value, str | int | float) and not isinstance(value, bool):
-                yield _name_of(name or path.rpartition(".")[2]), str(value).strip()
+    return islice(_leaves(given, "", _DEPTH), _LEAVES)
 
 
 def parsed(given: Any) -> Any:
@@ -89,15 +86,12 @@ def parsed(given: Any) -> Any:
     return given if isinstance(given, Mapping | list) else None
 
 
-def _records(value: Any, path: str, depth: int) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
-    """(path, what it holds by name) of each object and list, without those in it: they follow."""
-    plain, deeper = list[tuple[str, Any]](), list[tuple[str, Any]]()
-    for name, one in value.items() if isinstance(value, Mapping) else (("", one) for one in value or ()):
-        (deeper if depth and isinstance(one, Mapping | list) else plain).append((str(name), one))
-    if plain := [(name, one) for name, one in plain if one not in (None, "", [], {})]:
-        yield path, plain
-    for name, one in deeper:
-        yield from _records(one, ".".join(filter(None, [path, name])), depth - 1)
+def _leaves(given: Mapping[str, Any] | list[Any], name: str, depth: int) -> Iterator[tuple[str, str]]:
+    for key, one in given.items() if isinstance(given, Mapping) else ((name, one) for one in given):
+        if depth and isinstance(one, Mapping | list):
+            yield from _leaves(one, str(key), depth - 1)
+        elif isinstance(one, str | int | float) and not isinstance(one, bool) and one != "":
+            yield _name_of(str(key)), str(one).strip()
 
 
 def _name_of(key: str) -> str:
