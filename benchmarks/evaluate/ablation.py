@@ -50,7 +50,7 @@ def _unrelated(statements: Sequence[Any]) -> list[Any]:
 
 #: What stands in place of what, below ``compaction_app.memory``; the lines of the functions are the rule's.
 RULES: dict[str, dict[str, Any]] = {
-    "a newer statement joins an older": {"extractive.relate": _unrelated},
+    "a newer statement replaces or joins an older": {"extractive.relate": _unrelated},
     "what is said twice is told once": {"relating._without_repeats": _unrelated},
     "answers, denials and comments become part": {"reading.Reader._target": _nothing},
     "comments alone": {"reading.Reader._comments": _nothing},

@@ -20,7 +20,7 @@ from compaction_app.values import EXTRACT_HEADING, EXTRACTIVE_MODEL, Message, Su
 class Material:
     """What was read once: for an extract, for the score, and for a ledger."""
 
-    #: In order, with their names marked, and without those that are said again.
+    #: In order, with their names marked, and without those that a newer one replaces.
     statements: Sequence[Statement]
     working: WorkingMemory
     covered: Sequence[Message] = ()

@@ -61,8 +61,8 @@ class Statement:
     size: int = field(init=False)
     #: Those that only what was joined has.
     joined: frozenset[str] = frozenset()
-    #: The newer one that says the same.
-    told_again: Statement | None = None
+    #: The newer one that says it again, or with another value.
+    replaced_by: Statement | None = None
     #: The summary tells it, in whatever words.
     is_told: bool = False
     #: Never told without these; nor without those that name the same, if they are not too many.

@@ -147,6 +147,11 @@ class TestGenerations:
         second = keep("Let us speak of something else.", previous=first)
         assert second.ledger.startswith(first.ledger)
 
+    def test_a_value_of_the_ledger_goes_once_it_is_replaced(self) -> None:
+        first = keep("The budget is 2,000 euros.")
+        second = keep("The budget is 2,400 euros now.", previous=first)
+        assert second.ledger == "user: The budget is 2,400 euros now"
+
     def test_an_extract_and_its_ledger_are_read_in_order_of_their_days(self) -> None:
         """What the ledger has of March is older than what the extract before it has of April."""
         extract = f"{EXTRACT_HEADING}\n### 2026-04-02\nuser: The budget for the boat is 2,400 euros now"
