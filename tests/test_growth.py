@@ -40,7 +40,6 @@ from compaction_app.contrib.stream import parts
 from compaction_app.conversation import chat_model, text_search, titles, usage
 from compaction_app.exceptions import CompactionError, ContextOverflow, InvalidMessage
 from compaction_app.memory import (
-    dates,
     extractive,
     quoting,
     relating,
@@ -226,11 +225,9 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     ],
     truncate: [lambda text: truncate.shorten(text, 2_000), lambda text: truncate.one_line(text, 300)],
     validation: [validation.visible, validation.make_storable],
-    dates: [lambda text: dates.resolve_dates(text, dates.date(2024, 1, 1))],
     extractive: [_summarized, _read_summary, lambda text: _summarized(text, Role.TOOL)],
     symbols: [
         symbols.symbols_in,
-        symbols.read_records,
         symbols.is_bare,
         lambda text: [*symbols.parts_of(text[:120])],
         lambda text: symbols.parts_in([text]),

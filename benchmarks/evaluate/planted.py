@@ -79,7 +79,6 @@ def facts(case: Case) -> Result:
             result.add("budgets", case.row, column, got, len(found))
     if case.system == product.EXTRACT:
         for fact, one in zip(told.facts, found, strict=True):
-            result.add("kinds", fact.kind, case.set, one.kept, 1)
             if not one.kept:
                 near = _around(shown.text, re.escape(max(sorted(fact.answer), key=len)))
                 result.lost.append((fact.kind, fact.text, near))

@@ -19,7 +19,6 @@ _TABLES = {
     "friends": ("What answers questions about two friends' chats, in 4,000 tokens", "", False),
     "facts": ("Known facts", "", False),
     "budgets": ("By budget and rounds", "", False),
-    "kinds": ("The extract by kind of fact", "stmt", False),
     "traps": ("Misleading traps", "misleading of told", True),
     "outdated": ("Outdated values", "older value without the newer", True),
 }

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from compaction_app.memory import word_tables as known
-from compaction_app.memory.dates import resolve_dates
 from compaction_app.memory.quoting import QUOTED, SEPARATOR, harmless, split_quoted
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.memory.statements import NOBODY, ROW, Speaker, Statement, demand_of, early, is_question
-from compaction_app.memory.symbols import read_records
+from compaction_app.memory.symbols import leaves, parsed
 from compaction_app.memory.words import UNSPACED_SIGN, count_words, read_words
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.transcript import calls_and_results
@@ -28,6 +27,8 @@ _RESULT_BYTES = 2_000
 _FIRST = 2
 _NAME = re.compile(r"[^\w.@-]+")
 _WORD = re.compile(r"[^\W\d_]+")
+#: Beside one of these a word is part of a path, an option or an assignment.
+_PART_OF_CODE = frozenset("/=+@#$\\-(")
 
 
 @dataclass(slots=True)
@@ -168,11 +169,11 @@ def speaker_of(role: str, name: str) -> Speaker:
 
 
 def _sentences_of(message: Message, speaker: Speaker) -> Iterator[Statement]:
-    day = _day_of(message)
+    day = message.created_at.date().isoformat() if message.created_at else ""
     if message.role == Role.TOOL:
-        lines = read_records(message.content)
-        if lines is None:
-            lines = [line for line, _ in split_sentences(shorten(message.content, _RESULT_BYTES))]
+        given = parsed(message.content)
+        content = message.content if given is None else "\n".join(value for _, value in leaves(given))
+        lines = [line for line, _ in split_sentences(shorten(content, _RESULT_BYTES))]
         # Rows of a file, a log or a table are symbols of the working memory and no statements.
         told = [line for line in lines if speaker.weight_of(line) > ROW] or lines[:_FIRST]
         yield from (Statement.read(day, speaker, text) for text in map(harmless, told) if text)
@@ -180,8 +181,8 @@ def _sentences_of(message: Message, speaker: Speaker) -> Iterator[Statement]:
     for piece, is_quoted in split_quoted(message.content):
         for raw, is_code in split_sentences(piece):
             text = harmless(raw)
-            if message.created_at and not (is_code or is_quoted):
-                text = resolve_dates(text, message.created_at.date(), read_words(text).cues)
+            if day and not (is_code or is_quoted):
+                text = _with_day(text, day)
             if text:
                 yield Statement.read(day, speaker, text, is_quoted=is_quoted or is_code)
     for attachment in message.attachments:
@@ -189,8 +190,14 @@ def _sentences_of(message: Message, speaker: Speaker) -> Iterator[Statement]:
         yield Statement.read(day, speaker, harmless(attachment_line(attachment)), is_quoted=True)
 
 
-def _day_of(message: Message) -> str:
-    return message.created_at.date().isoformat() if message.created_at else ""
+def _with_day(text: str, day: str) -> str:
+    """A summary outlives "tomorrow", so it says when that was said; not inside a path, an address or an option."""
+    found = known.DAY.search(text, read_words(text).cues)
+    if found is None:
+        return text
+    before, behind = text[: found.end()], text[found.end() :]
+    is_word = not _PART_OF_CODE.intersection(before.removesuffix(found[0])[-1:] + behind[:1])
+    return f"{before} (said {day}){behind}" if is_word else text
 
 
 def _limits(one: Statement) -> bool:

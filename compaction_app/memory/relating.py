@@ -72,10 +72,9 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
 
 def _without_repeats(statements: Sequence[Statement]) -> list[Statement]:
     """What one speaker said twice is told where it was said last."""
-    last: dict[tuple[str, str], Statement] = {}
-    for one in reversed(statements):
-        again = last.setdefault((one.speaker.label, one.text), one)
-        if again is not one:
+    last = {(one.speaker.label, one.text): one for one in statements}
+    for one in statements:
+        if (again := last[one.speaker.label, one.text]) is not one:
             one.replaced_by = again
     return [one for one in statements if one.replaced_by is None]
 

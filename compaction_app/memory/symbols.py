@@ -1,9 +1,8 @@
-"""Symbols: paths, names of code, ids and numbers, as they stand in a text; and JSON as lines and as leaves.
+"""Symbols: paths, names of code, ids and numbers, as they stand in a text; and the leaves of JSON.
 
 A symbol stands between word edges, so a memory of them can say nothing that was never there.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -11,7 +10,6 @@ from itertools import islice
 from typing import Any
 
 from compaction_app.memory.words import UNSPACED
-from compaction_app.messages.truncate import one_line
 from compaction_app.messages.validation import read_json
 from compaction_app.values import Role
 
@@ -32,8 +30,8 @@ _BARE = re.compile(r"[\d.,:]+(?:\+\d)?[a-z]{0,2}|\d{4}-\d\d-\d\dT[\d:.+Z-]+")
 _EDGE = re.compile(r"[./:#@+-]+")
 _SPEAKERS = frozenset([*Role, "summary"])
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
-#: Characters of a line and of a value in it; lines, records and levels that are read.
-_LINE, _VALUE, _LINES, _RECORDS, _DEPTH = 300, 120, 40, 2_000, 8
+#: Values and levels that are read.
+_LEAVES, _DEPTH = 10_000, 8
 
 
 def symbols_in(text: str) -> dict[str, None]:
@@ -75,26 +73,9 @@ def parts_of(symbol: str) -> tuple[str, ...]:
     return tuple(symbol[begin:end] for begin in begins for end in ends if end - begin >= _SHORTEST)
 
 
-def read_records(text: str) -> list[str] | None:
-    """A tool's result as lines ``path: name: value, name: value``, one for each object; None if it is no JSON."""
-    given = parsed(text)
-    lines = []
-    for path, values in islice(_records(given, "", _DEPTH), _LINES):
-        told = (json.dumps(value) if isinstance(value, bool) else str(value) for _, value in values)
-        named = ", ".join(
-            one_line(f"{name}: {value}" if name else value, _VALUE)
-            for (name, _), value in zip(values, told, strict=True)
-        )
-        lines.append(one_line(f"{path}: {named}" if path else named, _LINE))
-    return None if given is None else lines
-
-
 def leaves(given: Any) -> Iterator[tuple[str, str]]:
     """(name, value) in order."""
-    for path, values in islice(_records(given, "", _DEPTH), _RECORDS):
-        for name, value in values:
-            if isinstance(value, str | int | float) and not isinstance(value, bool):
-                yield _name_of(name or path.rpartition(".")[2]), str(value).strip()
+    return islice(_leaves(given, "", _DEPTH), _LEAVES)
 
 
 def parsed(given: Any) -> Any:
@@ -105,15 +86,12 @@ def parsed(given: Any) -> Any:
     return given if isinstance(given, Mapping | list) else None
 
 
-def _records(value: Any, path: str, depth: int) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
-    """(path, what it holds by name) of each object and list, without those in it: they follow."""
-    plain, deeper = list[tuple[str, Any]](), list[tuple[str, Any]]()
-    for name, one in value.items() if isinstance(value, Mapping) else (("", one) for one in value or ()):
-        (deeper if depth and isinstance(one, Mapping | list) else plain).append((str(name), one))
-    if plain := [(name, one) for name, one in plain if one not in (None, "", [], {})]:
-        yield path, plain
-    for name, one in deeper:
-        yield from _records(one, ".".join(filter(None, [path, name])), depth - 1)
+def _leaves(given: Mapping[str, Any] | list[Any], name: str, depth: int) -> Iterator[tuple[str, str]]:
+    for key, one in given.items() if isinstance(given, Mapping) else ((name, one) for one in given):
+        if depth and isinstance(one, Mapping | list):
+            yield from _leaves(one, str(key), depth - 1)
+        elif isinstance(one, str | int | float) and not isinstance(one, bool) and one != "":
+            yield _name_of(str(key)), str(one).strip()
 
 
 def _name_of(key: str) -> str:

@@ -163,6 +163,12 @@ FIRST_PERSON = compiled(
     minha nós io mio mia noi nostro я мой моя мы наш* 我 私 僕 나는 우리 저는""",
     {"i we j": r"\b(?:i|we)['’](?:m|ve|d|ll|re)\b|\bj['’]"},
 )
+#: A day that is named from the day of its message.
+DAY = compiled(
+    """yesterday today tonight tomorrow last_night gestern vorgestern heute übermorgen avant-hier aujourd'hui demain
+    ayer anteayer hoy ontem hoje amanhã ieri oggi domani gisteren vandaag вчера позавчера сегодня завтра 昨天 今天 明天
+    前天 后天 昨日 어제 오늘 내일"""
+)
 #: That a tool's work did not end well.
 FAILURE = compiled(
     "error* fail* exception* traceback denied timeout timed_out killed rejected refused not_found cannot"

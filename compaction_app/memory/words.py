@@ -6,7 +6,6 @@ from functools import lru_cache, reduce
 from operator import or_
 from typing import NamedTuple
 
-from compaction_app.memory.dates import RESOLVED
 from compaction_app.memory.word_tables import STOP, STOP_SIGNS, cues_of
 
 #: Letters of the scripts whose text is compared by pairs of signs: those without spaces, from Thai to Tangut and the
@@ -30,6 +29,8 @@ _PLAIN, _DIGIT = re.compile("[a-z]+"), re.compile(r"\d")
 _RUN = re.compile(r"\w+")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
+#: Behind "yesterday"; with the brackets of a statement that is part of another.
+_SAID_ON = re.compile(r" [(\[]said \d{4}-\d\d-\d\d[)\]]")
 #: Letters of a stem: longer words that begin the same are taken for one.
 STEM_LETTERS = 6
 
@@ -55,8 +56,8 @@ _NONE = frozenset[str]()
 def read_words(text: str) -> Words:
     content, cues, is_first = set[str](), cues_of("*") if text.startswith("*") else 0, True
     marked = values = initial = _NONE
-    # In "yesterday (2024-05-07)" nobody said the number, so it makes no sentence worth more.
-    for token, ends in _TOKEN.findall(RESOLVED.sub("", text)):
+    # Nobody said the day that we put there, so it makes no sentence worth more.
+    for token, ends in _TOKEN.findall(_SAID_ON.sub("", text)):
         if token.islower() and token.isalpha():
             content.add(token)
         else:

@@ -29,10 +29,8 @@ from compaction_app.values import Message, Role
 
 #: The line above it, and the one above what stands under no name.
 HEADING, _SAID = "Work so far:", "said"
-#: Weight of one mention of a symbol: in a tool call, in what somebody wrote, in a tool's result.
-_CALLED, _WRITTEN, _RETURNED = 2.0, 1.0, 0.5
-#: Factor on the weight of a path.
-_PATH = 1.5
+#: A mention in a tool's result counts less than one in a call or in what somebody wrote.
+_RETURNED = 0.5
 #: Most symbols, requests and failed commands that a stored state has.
 _MOST, _MOST_ASKED, _MOST_FAILED = 2_000, 200, 20
 #: Most characters of a request while it is open, and of one that is not; the middle is left out.
@@ -131,7 +129,7 @@ class WorkingMemory:
             elif message.role == Role.ASSISTANT and message.content and not message.tool_calls:
                 self._close(message.content)
             given = parsed(message.content) if is_result else None
-            self._mention(message.content if given is None else given, _RETURNED if is_result else _WRITTEN)
+            self._mention(message.content if given is None else given, _RETURNED if is_result else 1.0)
             for call, result in zip(message.tool_calls, answers, strict=True):
                 self._read_call(call, result or "")
         self.symbols = {value: self.symbols[value] for value in sorted(self.symbols, key=self._worth, reverse=True)}
@@ -158,7 +156,7 @@ class WorkingMemory:
         for request in self.asked[-1:]:
             request.state = "open"
         given = parsed(raw)
-        self._mention(str(raw) if given is None else given, _CALLED)
+        self._mention(str(raw) if given is None else given, 1.0)
         texts = [str(raw)] if given is None else [value for _, value in leaves(given)]
         if plan := _plan_in(given, texts):
             self.plan = plan if any(not _is_done(item) for item in plan) else []
@@ -257,8 +255,7 @@ class WorkingMemory:
 
     def _worth(self, value: str) -> tuple[bool, bool, float, int]:
         one = self.symbols[value]
-        often = one.often * (_PATH if "/" in value else 1.0)
-        return one.changes > 0, not is_bare(value), often, one.place
+        return one.changes > 0, not is_bare(value), one.often, one.place
 
 
 def _fitting(entries: Sequence[str], room: int, count: Count) -> list[str]:

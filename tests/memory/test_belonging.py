@@ -5,8 +5,6 @@ At any target, and a generation later.
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from compaction_app.values import Role
@@ -161,14 +159,6 @@ def test_a_sentence_is_told_whole_or_not_at_all(text: str) -> None:
     for shown in told(among_others(f"{text}.")):
         words = [word for word in text.split() if len(word) > 3]
         assert text in shown or sum(word in shown for word in words) < len(words) / 2
-
-
-@pytest.mark.parametrize("target", [60, 200, 400])
-def test_the_values_of_a_record_stand_together(target: int) -> None:
-    rows = [{"name": "Anna", "paid": True}, {"name": "Bob", "paid": False}, {"name": "Carl", "paid": True}]
-    text = summarize([message(1, Role.TOOL, json.dumps(rows), name="look")], target)
-    assert text.endswith("name: Anna, paid: true · name: Bob, paid: false · name: Carl, paid: true")
-    assert summarize([], target, text) == text
 
 
 def test_what_only_says_that_it_was_heard_changes_nothing() -> None:

@@ -87,17 +87,30 @@ class TestForm:
         ]
         assert lines(summarize(said))[1] == "### 2025-03-10 to 2025-03-12"
 
-    def test_relative_dates_are_resolved_against_their_day(self) -> None:
-        text = summarize(chat("I arrived in Turku yesterday.", day=FIRST_DAY))
-        assert "I arrived in Turku yesterday (2025-03-09)" in text
+    def test_a_relative_date_has_the_day_on_which_it_was_said(self) -> None:
+        text = summarize(chat("I arrived in Turku yesterday.", "后天付100元。", day=FIRST_DAY))
+        assert "I arrived in Turku yesterday (said 2025-03-10)" in text
+        assert "后天 (said 2025-03-10)付100元" in text
         assert summarize([], previous=text) == text
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            "git log --since=yesterday",
+            "See https://x.org/today/news.html",
+            "```\nbackup tomorrow\n```",
+            "> See you today",
+        ],
+    )
+    def test_paths_options_code_and_quotations_stay_as_they_are(self, content: str) -> None:
+        assert "(said" not in summarize(chat(content, "Anna Lind has berth 7.", day=FIRST_DAY))
 
     def test_calls_are_told_as_work(self) -> None:
         """Also where an assistant said nothing at all."""
         calls = ({"id": "c1", "function": {"name": "read_file", "arguments": '{"path": "src/a.py"}'}},)
         result = '{"booking": {"id": "QX-7", "paid": true}}'
         covered = [message(1, Role.ASSISTANT, tool_calls=calls), message(2, Role.TOOL, result, tool_call_id="c1")]
-        told = [HEADING, "tool read_file: booking: id: QX-7, paid: true", "Work so far:", "read: src/a.py"]
+        told = [HEADING, "tool read_file: QX-7", "Work so far:", "read: src/a.py"]
         assert lines(summarize(covered)) == told
 
     def test_outcomes_come_before_what_else_a_tool_wrote(self) -> None:
@@ -238,7 +251,7 @@ class TestTruth:
 
 def bare(text: str) -> str:
     """Its words, without dates in brackets and print."""
-    words = re.sub(r" \(\d{4}-\d\d(?:-\d\d)?\)|\[quoted\]|[*_`#>|\[\]-]", " ", text).split()
+    words = re.sub(r" \(said \d{4}-\d\d-\d\d\)|\[quoted\]|[*_`#>|\[\]-]", " ", text).split()
     return " ".join(filter(None, (word.strip("\"'.,;:|()") for word in words)))
 
 

@@ -73,7 +73,7 @@ class TestContent:
         told = message(1, "Never open the hatch tonight.", created_at=datetime(2026, 3, 30, 12, tzinfo=UTC))
         text = keep(told)
         for _ in range(3):
-            assert "hatch tonight (2026-03-30)" in text.ledger
+            assert "hatch tonight (said 2026-03-30)" in text.ledger
             text = keep("Go on.", previous=text)
 
 
