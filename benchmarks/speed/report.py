@@ -44,6 +44,7 @@ def write(timings: Sequence[Timing]) -> None:
     found = {
         "machine": describe(timings),
         "durability": durability(timings),
+        "ratios": ratios_table(timings),
         "parts": parts_table(timings),
         "systems": "\n\n".join(systems_table(timings, size) for size in (100, 10_000)),
         "background": background_table(timings),
@@ -139,6 +140,31 @@ def durability(timings: Sequence[Timing]) -> str:
 
 def databases(timings: Iterable[Timing]) -> list[str]:
     return list(dict.fromkeys(one.database for one in timings))
+
+
+def ratios(timings: Sequence[Timing], database: str, size: int) -> dict[str, float]:
+    """The app beside the least that the same rows cost, by the name of the ratio."""
+
+    def seconds(system: str, call: str, at: int = size) -> float | None:
+        one = find(timings, database=database, size=at, branches=1, system=system, call=call)
+        return one.median if one else None
+
+    pairs = {
+        "read ÷ the same rows through the driver": (seconds(APP.name, "read"), seconds(BARE.name, "driver")),
+        "read ÷ an ORM read of those rows": (seconds(APP.name, "read"), seconds(BARE.name, "ORM read")),
+        "turn ÷ two creates and an ORM read": (seconds(APP.name, "turn"), seconds(BARE.name, "ORM turn")),
+        "append ÷ a create": (seconds(APP.name, "append"), seconds(BARE.name, "create")),
+        "read ÷ read at 100 messages": (seconds(APP.name, "read"), seconds(APP.name, "read", 100)),
+        "a loop over all rows ÷ read": (seconds(BARE.name, "all rows"), seconds(APP.name, "read")),
+    }
+    return {name: above / below for name, (above, below) in pairs.items() if above and below}
+
+
+def ratios_table(timings: Sequence[Timing], size: int = 10_000) -> str:
+    found = {name: ratios(timings, name, size) for name in databases(timings)}
+    names = list(dict.fromkeys(name for one in found.values() for name in one))
+    head = [f"{size:,} messages", *found]
+    return table(head, [[name, *(number(one.get(name)) for one in found.values())] for name in names])
 
 
 def parts_table(timings: Sequence[Timing], size: int = 10_000) -> str:
