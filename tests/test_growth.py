@@ -545,7 +545,7 @@ def _known_again(given: Sequence[dict[str, Any]]) -> None:
     asked.read_params(chat_completions.ChatCompletions(body), ["stop"], ())
     commands.without_commands(asked.read_messages(given))
     items = [{"type": "function_call_output", "call_id": "c", "output": "7"}, *_items(given), *_items(given)]
-    responses.Responses({"model": "m", "input": items}).messages(lambda ids: {})
+    responses.Responses({"model": "m", "input": items[: asked.MAX_MESSAGES]}).messages(lambda ids: {})
 
 
 def _items(given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -131,6 +131,8 @@ def test_no_button_loses_a_file_or_a_draft_and_offline_each_says_so(open_page, m
     press_all(kept)
     assert chat.find_summary(tip) is None
     last.get_by_role("link", name="Cancel").click()
+    # Until the page is there, what is pressed is put off with a notice.
+    expect(page.locator("form.edit")).to_have_count(0)
     binary = {"name": "tide.bin", "mimeType": "application/octet-stream", "buffer": b"\0"}
     page.locator("[type=file]").set_input_files([binary, {**binary, "name": "tide.txt", "buffer": b"High at 6."}])
     page.get_by_role("button", name="Send", exact=True).click()
