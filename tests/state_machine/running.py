@@ -56,7 +56,6 @@ def run_batch(batch_seed: int, machines: int = MACHINES_A_BATCH, rules: int = RU
             deadline=None,
             database=None,
             print_blob=False,
-            phases=[p for p in __import__("hypothesis").Phase if p.name in ("explicit", "generate")],
             suppress_health_check=list(HealthCheck),
         ),
     )
