@@ -220,7 +220,7 @@ class ChatMessageAdmin(ErasingAdmin):
         found = super().search_conditions(request, text)
         if session:
             # The index has both together.
-            found += [_has_text(text), Q(session=session, external_id__in=text.replace(",", " ").split())]
+            found += [_has_text(text), Q(session=session, external_id__in=records.terms_in(text))]
         if text and (session or owner):
             with suppress(CompactionError):
                 hits = chat.search(text, session=session, owner=None if session else owner, limit=_MOST_HITS)

@@ -52,6 +52,11 @@ def as_uuid(text: str) -> UUID | None:
         return None
 
 
+def terms_in(text: str) -> list[str]:
+    """The terms of a search: ids may be pasted with commas between them."""
+    return text.replace(",", " ").split()
+
+
 # -- lists --------------------------------------------------------------------------------------------------
 
 
@@ -203,11 +208,11 @@ class RecordAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         """Any number of ids: a search through texts would read the whole table."""
         if conditions := self.search_conditions(request, search_term.strip()):
             return queryset.filter(Q(*conditions, _connector=Q.OR)), False
-        return (queryset.none() if search_term.replace(",", " ").strip() else queryset), False
+        return (queryset.none() if terms_in(search_term) else queryset), False
 
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
         """What the rows of a search match, each row one of these. A number among words is no id."""
-        found = [self.search_for(request, term) for term in text.replace(",", " ").split()]
+        found = [self.search_for(request, term) for term in terms_in(text)]
         known = [condition for condition in found if condition is not None]
         return known if len(known) == len(found) else []
 

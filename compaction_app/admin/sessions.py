@@ -180,7 +180,7 @@ class ChatSessionAdmin(records.RecordAdmin):
     def search_conditions(self, request: HttpRequest, text: str) -> list[Q]:
         """Any of some ids; of other words all, each in the title, the first message, the owner's name or, for those who
         may view messages, in what is searched of them. A search never reads the whole table."""
-        terms = list(dict.fromkeys(text.replace(",", " ").split()))[:_MOST_TERMS]
+        terms = list(dict.fromkeys(records.terms_in(text)))[:_MOST_TERMS]
         if all(map(records.as_uuid, terms)):
             return [Q(pk__in=terms)] if terms else []
         may_read = self.links(request).may_view("chatmessage")

@@ -121,9 +121,8 @@ def context_at(
         context = _assembled(branch, resolved)
         if branch.own_summary_id:
             # Without it nothing would stand for what is above, and no prompt lacks the newest user message.
-            user = next((one for one in reversed((*branch.pins, *branch.tail)) if one.starts_turn), None)
-            needed = {branch.own_summary_id, user.id if user else branch.own_summary_id}
-            if not needed <= {one.id for one in context.messages}:
+            newest_user = [one.id for one in (*branch.pins, *branch.tail) if one.starts_turn][-1:]
+            if not {branch.own_summary_id, *newest_user} <= {one.id for one in context.messages}:
                 return context_at(tip, resolved, read, uses_own=False)
     except ContextOverflow:
         if branch.own_summary_id:

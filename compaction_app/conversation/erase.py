@@ -241,7 +241,7 @@ def _save_counted(rows: Sequence[ChatMessage], missing_results: Sequence[int]) -
 
 
 def _sum_paths(near: Any, tops: Sequence[int]) -> None:
-    """Sum again from some messages down, of which none is below another: it would begin with the sum of before."""
+    """Compute the token sums again, from each top down. None may be below another: the sum above it is not new yet."""
     with connection_of(near).cursor() as cursor:
         for batch in _batches(tops, _BATCH):
             cursor.execute(sql.SUM_PATH_TOKENS.format(tops=sql.places(batch)), batch)
@@ -371,8 +371,8 @@ def empty_summaries(near: Any, ids: Collection[int], tops: Sequence[int], *, bla
     """Retire and empty the summaries among ``ids``, earlier retired ones too, and what of runs may quote them.
 
     Providers' own summaries in messages among them are removed. ``tops``: messages at or above all of them, whose
-    branches may have to be compacted again. ``blanked_at``: those at or above all whose texts were replaced, and
-    all of ``ids`` that are messages, none of them below another. It takes the session's lock as long as it takes to
+    branches may have to be compacted again. ``blanked_at``: messages at or above all whose texts were replaced
+    and all messages among ``ids``; none of them is below another. It takes the session's lock as long as it takes to
     write what is changed: of ids there may be any number.
     """
     emptied, retired, now, session_id = 0, [], timezone.now(), near.session_id

@@ -395,7 +395,7 @@ def carry_over(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> 
     try:
         source = chat.newest_tip(variant)
         last = found.runs.filter(trigger=Trigger.CARRY_OVER, tip=source).order_by("-pk").first()
-        # Nobody waits here for a model: who presses again has it, or is told why not.
+        # The page does not wait for the model. The next press stores the message, or says why the summary failed.
         if (run := chat.request_carry_over(source, tip)) and run.is_open:
             if last and last.status == RunStatus.FAILED:
                 told = _("The other branch could not be summarized: {why}. It is tried again now.")

@@ -90,7 +90,6 @@ function show(page, address, { push = false, at = null, focus = [] } = {}) {
   edit?.setAttribute("data-kept", "");
   const form = find("[data-draft]")?.action;
   for (const open of document.querySelectorAll("#page :popover-open")) open.hidePopover();
-  decorate(page);
   patch(find("#page"), find("#page", page));
   patch(find("#sessions"), find("#sessions", page));
   edit?.removeAttribute("data-kept");
@@ -183,6 +182,7 @@ async function post(form, body) {
   if (isDraft && answer.ok && (isAsked || isPage)) clearDraft(form);
   form.dataset.over = "";
   if (!isAsked) {
+    decorate(answered);
     const [wasAtEnd, tip] = [isAtEnd(), tipHere()];
     const place = isDraft ? null : article ? placeOf(article) : seen();
     // The button was off meanwhile, or is gone: the focus goes where it led.
@@ -569,7 +569,7 @@ async function refresh() {
 function decorate(page) {
   if (!navigator.clipboard) return;
   for (const button of page.querySelectorAll("[data-copy]")) button.hidden = false;
-  for (const block of page.querySelectorAll("pre:not(.frame > pre)")) {
+  for (const block of page.querySelectorAll("pre")) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "link copy-code";
