@@ -311,7 +311,7 @@ def test_nothing_erased_is_stored_by_another_thread(world, store, erase) -> None
 
         raised = at_once([lambda here=here: store(here), late])
         if (
-            store in (copy, hand_over, import_another)
+            store in (copy, carry_over, hand_over, import_another)
             and erase is delete_user
             and any(isinstance(error, IntegrityError) for error in raised)
         ):

@@ -17,8 +17,7 @@ from benchmarks.speed.systems import APP, BACKGROUND, BARE, CLIENTS, DATABASES, 
 FOLDER = report.FOLDER
 SIZES, LARGE = (100, 1_000, 10_000), 100_000
 BRANCHES = (1, 50)
-BACKGROUND_SIZES = (1_000, 16_000)
-LARGE_BACKGROUND = 50_000
+BACKGROUND_SIZES = (40_000, 80_000, 160_000)
 NUMBERS_OF_WORKERS = (1, 2, 4)
 
 
@@ -64,9 +63,8 @@ def measure_turns(sizes: Sequence[int], only: tuple[str, ...] = ("",)) -> list[T
 
 
 def measure_more() -> list[Timing]:
-    """Long conversations, a table of a million messages, a very long compaction, and workers."""
+    """Long conversations, a table of a million messages, and workers."""
     timings = measure_turns((LARGE,), (APP.name, BARE.name))
-    timings += measure([BACKGROUND], SQLITE, (LARGE_BACKGROUND,), (1,))
     for database in (SQLITE, POSTGRES):
         timings += measure(PAGES, database, (pages.SMALL, pages.LARGE), (1,))
     return timings + measure([WORKERS], POSTGRES, NUMBERS_OF_WORKERS, (1,))

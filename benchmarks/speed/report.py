@@ -201,7 +201,7 @@ def background_table(timings: Sequence[Timing]) -> str:
         [call, *(milliseconds(find(chosen, call=call, size=size)) for size in places)]
         for call in dict.fromkeys(one.call for one in chosen)
     ]
-    return table(["milliseconds", *(f"{size:,}" for size in places)], rows) if rows else ""
+    return table(["milliseconds, by tokens", *(f"{size:,}" for size in places)], rows) if rows else ""
 
 
 def pages_table(timings: Sequence[Timing]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.speed import clients, pages
+from benchmarks.speed import background, clients, pages
 from benchmarks.speed.processes import POSTGRES, PREPARED, REPOSITORY, SQLITE, Measured
 
 DATABASES = (SQLITE, POSTGRES, PREPARED)
@@ -65,14 +65,13 @@ PEERS = (
     _peer("LangGraph, DeltaChannel", "langgraph/delta", _BOTH, _ALL),
     _peer("LangGraph, DeltaChannel, durability exit", "langgraph/delta_exit", _BOTH, _ALL),
 )
-#: Measured alone, on histories of its own.
+#: Measured alone, on conversations of its own; its sizes are tokens.
 BACKGROUND = Measured(
     name="this app, in the background",
     module="benchmarks.speed.background",
     arguments=(),
-    # A call takes up to twenty seconds.
     fewest_rounds=3,
-    calls=_up_to(_EVERY, "planning, prompt, commit", "with the ledger", "with an extract"),
+    calls=background.FOUND,
 )
 PAGES = tuple(
     Measured(

@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 from compaction_app.memory.statements import NOBODY, Statement
 from compaction_app.memory.word_tables import FIRST_PERSON
-from compaction_app.memory.words import stem
+from compaction_app.memory.words import UNSPACED_SIGN, stem
 from compaction_app.values import Role
 
 #: The worth of a name, a number or an identifier, where a plain word has 1.
 MARKED = 3.0
+#: The worth of two signs of a script without spaces that stand side by side in one statement only: hardly ever a word.
+_ONE_PAIR = 0.2
 #: A factor on the worth of a word for each time that it is told before.
 AGAIN = 0.6
 #: Of a person's rule, wish or decision: a factor on its words, what is added, and what is added for a firm one.
@@ -107,10 +109,6 @@ def choose(
     return groups
 
 
-def _worth_of_words(words: frozenset[str], marked: frozenset[str]) -> tuple[tuple[str, float], ...]:
-    return tuple({stem(word): MARKED if word in marked else 1.0 for word in sorted(words)}.items())
-
-
 def _group(worth: Sequence[_Worth], i: int, taken: set[int], room: int, mentions: int) -> list[int]:
     """A statement with all that it needs, and all that those need; nothing where they are too many or too long."""
     group, size = [i], 0
@@ -125,11 +123,17 @@ def _group(worth: Sequence[_Worth], i: int, taken: set[int], room: int, mentions
 def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: frozenset[str]) -> list[_Worth]:
     place = {id(one): i for i, one in enumerate(statements)}
     labels = {part.lower() for one in statements for part in one.speaker.label.split()}
+    # What stands side by side again and again is a word; on average a pair is worth one.
+    pairs = Counter(word for one in statements for word in one.words.content if UNSPACED_SIGN.match(word))
+    often_said = {word: _ONE_PAIR + math.log2(often) for word, often in pairs.items()}
+    usual = sum(often_said.values()) / max(1, len(often_said))
+    worth = {word: often / usual for word, often in often_said.items()}
     found = []
     for one, cost in zip(statements, costs, strict=True):
         # "Keep it up!" cheers somebody on.
         is_rule = (one.is_rule or (one.speaker.role == NOBODY and one.demand > 0)) and "!" not in one.text
-        words = _worth_of_words(one.words.content - labels, one.words.marked)
+        said, marked = sorted(one.words.content - labels), one.words.marked
+        words = tuple({stem(word): MARKED if word in marked else worth.get(word, 1.0) for word in said}.items())
         factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
         if FIRST_PERSON.search(one.text, one.words.cues):
             factor *= _OWN_AMONG_PEOPLE if one.speaker.name and one.speaker.role != Role.TOOL else _OWN

@@ -82,7 +82,7 @@ class ChatMessageQuerySet(RowQuerySet["ChatMessage"]):
         written = {name: getattr(message, name) for name in ALIKE}
         own = self.model._base_manager.using(self.db).filter(pk=message.pk).annotate(number=_NUMBER).values("number")
         same = self.messages().filter(models.Q(pk=first) | models.Q(copy_of=first), **written)
-        found: ChatMessageQuerySet = same.alias(number=_NUMBER).filter(number=models.Subquery(own))
+        found: ChatMessageQuerySet = same.alias(number=_NUMBER).filter(number=models.Subquery(own[:1]))
         return found
 
     def in_session(self, session_id: Any) -> ChatMessageQuerySet:

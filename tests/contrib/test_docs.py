@@ -109,7 +109,7 @@ def pydantic_ai_with_approval(url):
 def test_both_ways_to_an_approval(server, session, package, made, title):
     pytest.importorskip(package, reason=NO_FRAMEWORKS)
     section = (ROOT / "docs" / "frameworks.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
-    whole, other_way = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    _, whole, other_way = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     asked = whole[: re.search(r"\n\n|(?<=\n)result = await agent.run\(m", whole).start()]
     names = {**made(server.url), "chat_session": session}
 
