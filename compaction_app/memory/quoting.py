@@ -42,6 +42,8 @@ _BLOCK = re.compile(
     r"\s*<(?!/|(?:user_)?(?:query|task|request|question|prompt|input|feedback|answer)>)([a-z][\w-]*)(?: [^>]*)?>",
     re.IGNORECASE,
 )
+#: Where a part of a diff begins, and how its lines do.
+_DIFF, _DIFF_SIGNS = re.compile(r"@@ -\d"), ("+", "-", " ", "@@", "\\")
 #: A line of quoted mail, or of a log. "> 80 °C is too much" is somebody's own.
 _MARKED = re.compile(
     r"[\s\u00ad\u200b-\u200f\u2060\ufeff]*(?:[>＞](?!\s*(?:=\s*)?\d(?!\d{0,3}\s*[.):\]–-](?!\d)))\s*[^\s=]"
@@ -72,7 +74,7 @@ def harmless(text: str) -> str:
 def split_quoted(content: str) -> Iterator[tuple[str, bool]]:
     """(text, whether it is quoted) in order; as one piece where nothing is."""
     piece: list[str] = []
-    is_quoted = in_code = False
+    is_quoted = in_code = in_diff = False
     closing = ""
     # Only a line feed ends a line: after another sign the quoted mail goes on.
     for line in content.split("\n"):
@@ -80,7 +82,8 @@ def split_quoted(content: str) -> Iterator[tuple[str, bool]]:
         opened = None if closing or in_code else _BLOCK.match(line)
         if opened and f"</{opened[1]}>" in content:
             closing = f"</{opened[1]}>"
-        quoted = bool(closing) or (not in_code and _MARKED.match(line) is not None)
+        in_diff = _DIFF.match(line) is not None or (in_diff and line.startswith(_DIFF_SIGNS))
+        quoted = bool(closing) or in_diff or (not in_code and _MARKED.match(line) is not None)
         closing = "" if closing and closing in line else closing
         if quoted != is_quoted and line.strip() and not in_code:
             if piece:

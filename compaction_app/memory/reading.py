@@ -23,9 +23,11 @@ _LENGTHY = 20
 #: Characters at which a statement takes no more: what follows is one that it needs.
 _FULL = 500
 _RESULT_BYTES = 2_000
-#: Lines that are told of a result that has nothing but rows.
-_FIRST = 2
+#: Lines that are told of a result that has nothing but rows; so few lines with a number are no listing of a file.
+_FIRST, _FEW = 2, 4
 _NAME = re.compile(r"[^\w.@-]+")
+#: A line of a file as tools show it.
+_NUMBERED = re.compile(r"\d+(?:\W|$)")
 _WORD = re.compile(r"[^\W\d_]+")
 #: Beside one of these a word is part of a path, an option or an assignment.
 _PART_OF_CODE = frozenset("/=+@#$\\-(")
@@ -175,7 +177,10 @@ def _sentences_of(message: Message, speaker: Speaker) -> Iterator[Statement]:
         content = message.content if given is None else "\n".join(value for _, value in leaves(given))
         lines = [line for line, _ in split_sentences(shorten(content, _RESULT_BYTES))]
         # Rows of a file, a log or a table are symbols of the working memory and no statements.
-        told = [line for line in lines if speaker.weight_of(line) > ROW] or lines[:_FIRST]
+        numbered = [_NUMBERED.match(line) is not None for line in lines]
+        is_listing = sum(numbered) > max(_FEW, len(lines) // 2)
+        said = [line for line, is_row in zip(lines, numbered, strict=True) if not (is_listing and is_row)]
+        told = [line for line in said if speaker.weight_of(line) > ROW] or said[:_FIRST]
         yield from (Statement.read(day, speaker, text) for text in map(harmless, told) if text)
         return
     for piece, is_quoted in split_quoted(message.content):

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any
 
 from compaction_app.memory import word_tables as known
@@ -37,6 +37,8 @@ _MOST, _MOST_ASKED, _MOST_FAILED = 2_000, 200, 20
 _LONGEST, _EARLIER = 1_200, 240
 #: Below so many tokens there are only symbols. Plan, commands and requests may each take this share of the others.
 _LEAST, _SHARE = 150, 0.5
+#: Answers, which are longest, take what is over so many tokens, and of that this share.
+_ENOUGH, _ANSWERS = 600, 0.5
 #: An entry is shortened only if more than so many tokens are left for it.
 _PART = 12
 _CHANGES = ("edited", "created", "deleted")
@@ -77,6 +79,8 @@ class _Request:
     text: str
     #: "open", "done", "changed" or "refused".
     state: str = "open"
+    #: What was said last before the next request, and not on the way to a call.
+    answer: str = ""
 
 
 @dataclass
@@ -131,7 +135,7 @@ class WorkingMemory:
             given = parsed(message.content) if is_result else None
             self._mention(message.content if given is None else given, _RETURNED if is_result else 1.0)
             for call, result in zip(message.tool_calls, answers, strict=True):
-                self._read_call(call, result or "")
+                self._read_call(call, result)
         self.symbols = {value: self.symbols[value] for value in sorted(self.symbols, key=self._worth, reverse=True)}
 
     def _mention(self, given: Any, weight: float) -> None:
@@ -142,14 +146,15 @@ class WorkingMemory:
             if name and is_symbol(text):
                 found.append((text, name))
             else:
-                others |= symbols_in(text)
+                others |= {one: None for one in symbols_in(text) if weight == 1.0 or not is_bare(one)}
         for value, name in [*found, *((value, "") for value in others)]:
             one = self.symbols.setdefault(value, _Symbol())
             one.often, one.place = one.often + weight, self.messages
             if name and one.name not in _CHANGES:
                 one.name = name
 
-    def _read_call(self, call: Mapping[str, Any], result: str) -> None:
+    def _read_call(self, call: Mapping[str, Any], answered: str | None) -> None:
+        result = answered or ""
         name, raw = call_name(call), name_and_arguments(call)[1]
         self.calls, self.done = self.calls + 1, self.done + len(str(raw))
         # A call after the answer: the request is still worked on.
@@ -162,26 +167,30 @@ class WorkingMemory:
             self.plan = plan if any(not _is_done(item) for item in plan) else []
         command = str(given.get(_key(given, _COMMAND), "")) if isinstance(given, Mapping) else ""
         line, ended = harmless(tool_marker(call, result)), outcome_of(result, command or None)
-        if ended.error and ended.error not in line:
-            line = f"{line} {harmless(one_line(ended.error, 160))}"
+        how = ended.error or ("" if parsed(result) else result.strip().rpartition("\n")[2])
+        if how and how not in line:
+            line = f"{line} {harmless(one_line(how, 160))}"
         found = (match for text in texts for match in _PATCHED.findall(text))
         done = [(path, _PATCHES[did]) for did, path in found if is_symbol(path)]
         if command:
             tried, self.last = _COMMAND_ENDS.split(command, maxsplit=1)[0], line
         else:
-            values = (value for text in texts for value in [text[:300], *symbols_in(text)])
+            # A text of several lines is what stands in a file.
+            values = (value for text in texts if "\n" not in text for value in [text[:300], *symbols_in(text)])
             path = next((value for value in values if is_symbol(value) and _PATHLIKE.search(value)), "")
             tried = f"{name} {path}"
             does = next((does for does, pattern in _DOES.items() if pattern.search(name)), "")
             if path and does and not done and not _NO_FILES.search(name):
                 done = [(path, does)]
-        for path, does in done if ended.status != "error" else ():
+        # Without a result a call was stopped.
+        for path, does in done if answered is not None and ended.status != "error" else ():
             one = self.symbols.setdefault(path, _Symbol(place=self.messages))
             if does != "read" or one.name not in _CHANGES:
                 one.name = "edited" if does == "created" and one.name in ("read", "edited") else does
             one.changes += does != "read"
         self.failed.pop(tried, None)
-        if ended.status == "error":
+        # A search that finds nothing says nothing.
+        if ended.error:
             self.failed[tried] = line
 
     def _ask(self, content: str) -> None:
@@ -190,13 +199,16 @@ class WorkingMemory:
         if not said:
             return
         text, before = one_line(harmless(" ".join(said)), _LONGEST), self.asked[-1:]
-        if before and before[0].state == "done" and (early(known.REVERSAL, text) or early(known.NEGATION, text)):
+        # "no, …": further on it denies something else.
+        if before and before[0].state == "done" and (early(known.REVERSAL, text) or known.NEGATION.pattern.match(text)):
             before[0].state = "changed"
         # A command that is given again is told where it was given last.
         self.asked = [one for one in self.asked[-_MOST_ASKED:] if one.text != text] + [_Request(text)]
 
     def _close(self, content: str) -> None:
         sentences = [text for text, is_code in split_sentences(content) if not is_code]
+        for request in self.asked[-1:]:
+            request.answer = one_line(harmless(" ".join(sentences)), _LONGEST)
         if not sentences or (is_question(sentences[-1]) and not _ANYTHING_ELSE.search(sentences[-1])):
             return
         ended = next((text for text in sentences if len(text.split()) > 3), "")
@@ -204,11 +216,12 @@ class WorkingMemory:
             if one.state == "open":
                 one.state = "refused" if early(known.FAILURE, ended) else "done"
 
-    def _requests(self) -> list[tuple[str, str]]:
-        """(text, state): whole while it is open, and the newest."""
+    def _requests(self) -> list[tuple[str, str, str]]:
+        """(text, state, answer): whole while it is open, and the newest."""
+        most = [_LONGEST if one.state == "open" or one is self.asked[-1] else _EARLIER for one in self.asked]
         return [
-            (one.text if one.state == "open" or one is self.asked[-1] else one_line(one.text, _EARLIER), one.state)
-            for one in self.asked
+            (one_line(one.text, size), one.state, one_line(one.answer, size))
+            for one, size in zip(self.asked, most, strict=True)
         ]
 
     def text(self, room: int, count: Count, told: Set[str] = frozenset()) -> str:
@@ -224,14 +237,19 @@ class WorkingMemory:
 
     def _filled(self, room: int, count: Count, told: Set[str]) -> str:
         left, most = room - count([HEADING])[0] - 1, int(_SHARE * max(0, room - _LEAST))
-        asked = [f"asked, {state}: {text}" for text, state in reversed(self._requests())]
+        requests = [*reversed(self._requests())]
+        asked = [f"asked, {state}: {text}" for text, state, _ in requests]
         where = [f"failed: {line}" for line in [*self.failed.values()][-1:]] + [f"last: {self.last}"] * bool(self.last)
         plan = ["plan:", *self.plan] if self.plan else []
         parts: list[list[str]] = []
-        for entries in (plan, where, asked):
-            parts.append(_fitting(entries, min(left, most), count))
+        answers = [f" → {answer}" if answer else "" for *_, answer in requests]
+        rest = int(_ANSWERS * max(0, room - _ENOUGH))
+        for entries, share in ((plan, most), (where, most), (asked, most), (answers, rest)):
+            parts.append(_fitting(entries, min(left, share), count))
             left -= sum(count(parts[-1])) + len(parts[-1]) if parts[-1] else 0
-        plan, where, asked = parts
+        plan, where, asked, answers = parts
+        # An answer is told only behind its request.
+        asked = [text + answer for text, answer in zip_longest(asked, answers[: len(asked)], fillvalue="")]
         return "\n".join([HEADING, *plan, *reversed(asked), *where, *self._chosen(left, count, told)])
 
     def _chosen(self, room: int, count: Count, told: Set[str]) -> list[str]:

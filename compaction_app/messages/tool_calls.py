@@ -48,6 +48,7 @@ _JSON_CHARS = 65_536
 _EXIT = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))|return ?code|exit[_ ]status)\W{0,3}(-?\d{1,5})\b", re.IGNORECASE
 )
+_SAYS = re.compile(r"\s*(?!\([^()]*\)\s*$)\S")
 _EXIT_KEYS = ("exit_code", "exitCode", "exit_status", "returncode", "return_code")
 _TIMED_OUT = re.compile(
     r"\A\W*(?:\w+ ){0,3}?(?:timed out|timeout)\b|\btimed out after\b|\bTimeoutExpired\b", re.IGNORECASE
@@ -304,6 +305,6 @@ def _verdict(fields: Mapping[str, Any]) -> bool | None:
 
 
 def _last_line(text: str) -> str:
-    """The last line that is more than an exit status."""
-    lines = (line for line in reversed(text[-2000:].splitlines()) if line.strip() and not _EXIT.search(line))
+    """The last line that is more than an exit status and "(no output)"."""
+    lines = (line for line in reversed(text[-2000:].splitlines()) if _SAYS.match(line) and not _EXIT.search(line))
     return one_line(next(lines, ""), _ERROR_CHARS)

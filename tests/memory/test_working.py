@@ -194,10 +194,14 @@ def test_requests_stand_in_order_with_what_became_of_each() -> None:
     ]
     asked = [line for line in listed(said, room=1_000).splitlines() if line.startswith("asked, ")]
     assert asked == [
-        "asked, done: Port the parser. Keep its tests as they are.",
-        "asked, changed: Rename the module to reader.",
+        "asked, done: Port the parser. Keep its tests as they are. → I have ported the parser to the new tokens.",
+        "asked, changed: Rename the module to reader. → The module is called reader now.",
         "asked, open: No, not reader. Call it scanner.",
     ]
+    said[-3] = message(9, content="I don't see the tests. Run them.")
+    assert "asked, done: Rename the module" in listed(said, room=1_000)
+    # Requests first: in little room nothing is told of answers.
+    assert "→ The module" not in listed(said, room=500)
 
 
 def test_a_request_is_open_while_there_is_work_on_it() -> None:
@@ -229,6 +233,9 @@ def test_files_are_told_with_what_was_done_to_them() -> None:
     told = named(listed([*said, *call(20, "delete_file", "Done.", path="src/old.py")], room=1_000))
     assert {"edited: src/parser.py ×2", "created: src/new.py", "deleted: src/old.py"} <= {*told}
     assert "\nedited: " not in listed(acts(("edit", edit, "Error: no such text")))
+    # What was stopped changed nothing, and what stands in a file names none.
+    assert "\nedited: " not in listed(call(1, "edit", "Done.", **edit)[:1])
+    assert "\ncreated: " not in listed(acts(("write", {"content": "import log/slog\nx = 1"}, "Done.")))
 
 
 @pytest.mark.parametrize("tool", ["apply_patch", "shell"])
@@ -267,14 +274,31 @@ def test_an_error_is_told_until_the_same_command_succeeds() -> None:
     memory = working(acts(("bash", failed, "exit code 2\nError: 3 failed"), ("bash", {"command": "ls"}, "a.ts")))
     assert "failed: [shell: npm test" in memory.text(1_000, COUNT)
     assert "last: [shell: ls" in memory.text(1_000, COUNT)
-    again = working(call(9, "bash", "212 passed", command="npm test"), memory.state())
+    again = working(call(9, "bash", "...\n212 passed", command="npm test"), memory.state())
     assert "failed:" not in again.text(1_000, COUNT)
+    assert "last: [shell: npm test] 212 passed" in again.text(1_000, COUNT)
+    nothing = working(acts(("bash", {"command": "grep -n parse src"}, "(no output)\n\nCommand exited with code 1")))
+    assert "failed:" not in nothing.text(1_000, COUNT)
+
+
+def test_numbers_that_only_a_listing_has_are_no_symbols() -> None:
+    listing = "\n".join(f"{1000 + at}\tif error: raise Failed({at})" for at in range(9))
+    told = summarize(acts(("read", {"path": "src/a.py"}, listing), ("bash", {"command": "sed -n 1004p b.py"}, "ok")))
+    assert "1003" not in told
+    assert "1004" in told
+    assert "tool read: " not in told
 
 
 def test_blocks_of_a_harness_are_nobodys_rule() -> None:
     text = "<system-reminder>\nNever answer this.\n</system-reminder>\nPort the parser."
     assert [one.text for one in read(text) if one.is_own] == ["Port the parser"]
     assert any(one.is_firm for one in read("<user_query>\nNever deploy it.\n</user_query>"))
+
+
+def test_a_diff_is_nobodys_rule() -> None:
+    diff = "diff --git a/b.md b/b.md\n@@ -1 +1,2 @@\n # Rules\n+Never deploy it on Fridays.\n-Always ask.\n"
+    told = read(f"{diff}Never merge it.")
+    assert [one.text for one in told if one.is_firm] == ["Never merge it"]
 
 
 def test_a_lead_ends_at_code() -> None:
