@@ -153,7 +153,7 @@ def _missing(sections: Sequence[str], *, is_quick: bool) -> Iterator[str]:
         if name in sections and not real.stored(name, TUNED):
             yield f"{name}: no real/{file} beside the folder that COMPACTION_TEST_DATA names"
         if name in sections and not real.stored(name, HELD_OUT):
-            yield f"{name}, held out, by this run (the figures are of the last one that had the files)"
+            yield f"{name}, held out (the figures are of the last run that had them)"
     if "traps" in sections and not planted.trapped(REFERENCE):
         yield "reference traps: no reference/traps.json there"
     if is_quick:
@@ -161,7 +161,7 @@ def _missing(sections: Sequence[str], *, is_quick: bool) -> Iterator[str]:
     if "sumy" not in baselines.available():
         yield "sumy: not installed (pip install 'sumy>=0.13')"
     if not product.model_name():
-        yield "a model: none is configured (OPENAI_API_KEY or OPENAI_BASE_URL, COMPACTION_SUMMARIZER_MODELS)"
+        yield "a model: none is configured"
 
 
 if __name__ == "__main__":
