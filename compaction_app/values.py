@@ -515,6 +515,8 @@ class SummaryRequest:
     #: The state of its working memory.
     previous_memory: str = ""
     covered: tuple[Message, ...] = ()
+    #: The user's message that the last of these answer, which stays in view beside the summary.
+    turn_request: Message | None = None
     lookahead: tuple[Message, ...] = ()
     instructions: str = ""
     #: Random word in the cutoff marker of this run.

@@ -28,9 +28,15 @@ class Material:
     made: dict[tuple[int, str], str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, reader: Reader, working: WorkingMemory, covered: Sequence[Message] = ()) -> Material:
+    def of(
+        cls,
+        reader: Reader,
+        working: WorkingMemory,
+        covered: Sequence[Message] = (),
+        turn_request: Message | None = None,
+    ) -> Material:
         reader.read_messages(covered)
-        working.read(covered)
+        working.read(covered, turn_request)
         mark_names(reader.statements)
         return cls(relate(reader.statements), working, covered)
 
@@ -66,16 +72,15 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
     """
     goes_on = bool(request.previous_extract) or not request.previous_content
     earlier = None if goes_on else read_earlier(request.previous_content)
-    material = Material.of(*earlier, request.covered) if earlier else read_replaced(request)
+    material = Material.of(*earlier, request.covered, request.turn_request) if earlier else read_replaced(request)
     text = material.extract(request.target_tokens, count, request.instructions)
     return SummaryDraft(text=text, model=EXTRACTIVE_MODEL, is_extract=True, material=None if earlier else material)
 
 
 def read_replaced(request: SummaryRequest) -> Material:
     """What a summary takes the place of: the covered messages, and what the base's extract says."""
-    return Material.of(
-        *read_earlier(request.previous_extract, request.previous_memory, is_extract=True), request.covered
-    )
+    earlier = read_earlier(request.previous_extract, request.previous_memory, is_extract=True)
+    return Material.of(*earlier, request.covered, request.turn_request)
 
 
 def read_earlier(text: str, state: str = "", *, is_extract: bool = False) -> tuple[Reader, WorkingMemory]:

@@ -33,8 +33,8 @@ HEADING, _SAID = "Work so far:", "said"
 _RETURNED = 0.5
 #: Most symbols, requests and failed commands that a stored state has.
 _MOST, _MOST_ASKED, _MOST_FAILED = 2_000, 200, 20
-#: Most characters of a request while it is open, and of one that is not; the middle is left out.
-_LONGEST, _EARLIER = 1_200, 240
+#: Most characters of a request while it is open, of one that is not, and of one in view; the middle is left out.
+_LONGEST, _EARLIER, _IN_VIEW = 1_200, 240, 60
 #: Below so many tokens there are only symbols. Plan, commands and requests may each take this share of the others.
 _LEAST, _SHARE = 150, 0.5
 #: Answers, which are longest, take what is over so many tokens, and of that this share.
@@ -88,6 +88,8 @@ class WorkingMemory:
     #: Those that are told first stand first, once the messages are read.
     symbols: dict[str, _Symbol] = field(default_factory=dict)
     asked: list[_Request] = field(default_factory=list)
+    #: The one of these that stays in view beside the summary.
+    in_view: str = ""
     plan: list[str] = field(default_factory=list)
     #: How the last command ended; and what failed since, by what was tried.
     last: str = ""
@@ -119,11 +121,14 @@ class WorkingMemory:
             {**vars(self), "symbols": symbols, "asked": self._requests(), "failed": failed}, ensure_ascii=False
         )
 
-    def read(self, messages: Sequence[Message]) -> None:
+    def read(self, messages: Sequence[Message], turn_request: Message | None = None) -> None:
+        """``turn_request``: asked among them, and none of them, since it stays in view."""
         if not (self.calls or any(message.tool_calls for message in messages)):
             return
-        results = calls_and_results(messages).results
+        results, self.in_view = calls_and_results(messages).results, ""
         for message, answers in zip(messages, results, strict=True):
+            if turn_request and turn_request.depth < message.depth:
+                self.in_view, turn_request = self._ask(turn_request.content), None
             self.messages += 1
             is_result = message.role == Role.TOOL
             self.done += is_result * len(message.content)
@@ -193,17 +198,21 @@ class WorkingMemory:
         if ended.error:
             self.failed[tried] = line
 
-    def _ask(self, content: str) -> None:
+    def _ask(self, content: str) -> str:
         pieces = [piece for piece, is_quoted in split_quoted(content) if not is_quoted]
         said = [text for piece in pieces for text, is_code in split_sentences(piece) if not is_code]
         if not said:
-            return
+            return ""
         text, before = one_line(harmless(" ".join(said)), _LONGEST), self.asked[-1:]
         # "no, …": further on it denies something else.
         if before and before[0].state == "done" and (early(known.REVERSAL, text) or known.NEGATION.pattern.match(text)):
             before[0].state = "changed"
         # A command that is given again is told where it was given last.
-        self.asked = [one for one in self.asked[-_MOST_ASKED:] if one.text != text] + [_Request(text)]
+        # One that stayed in view is read again once it does not.
+        if not before or before[0].text != text:
+            kept = [one for one in self.asked[-_MOST_ASKED:] if one.text != text or one.answer]
+            self.asked = [*kept, _Request(text)]
+        return text
 
     def _close(self, content: str) -> None:
         sentences = [text for text, is_code in split_sentences(content) if not is_code]
@@ -238,7 +247,8 @@ class WorkingMemory:
     def _filled(self, room: int, count: Count, told: Set[str]) -> str:
         left, most = room - count([HEADING])[0] - 1, int(_SHARE * max(0, room - _LEAST))
         requests = [*reversed(self._requests())]
-        asked = [f"asked, {state}: {text}" for text, state, _ in requests]
+        shown = [one_line(text, _IN_VIEW) if text == self.in_view else text for text, *_ in requests]
+        asked = [f"asked, {state}: {text}" for text, (_, state, _) in zip(shown, requests, strict=True)]
         where = [f"failed: {line}" for line in [*self.failed.values()][-1:]] + [f"last: {self.last}"] * bool(self.last)
         plan = ["plan:", *self.plan] if self.plan else []
         parts: list[list[str]] = []

@@ -214,6 +214,7 @@ class Prompt:
             previous_extract=base.extract if base else "",
             previous_memory=base.memory if base else "",
             covered=covered,
+            turn_request=next(iter(self.shown([plan.turn_request] if plan.turn_request else [])), None),
             lookahead=lookahead,
             instructions=self.instructions,
             nonce=nonce,

@@ -211,6 +211,26 @@ def test_a_request_is_open_while_there_is_work_on_it() -> None:
     assert "asked, open: Port the parser." in listed([*said, *call(6, "read", "x", path="src/lexer.ts")], room=1_000)
 
 
+def test_what_follows_a_request_in_view_is_about_that_one() -> None:
+    """It stays beside the summary until a newer one does, and is read then."""
+    first, newest = message(1, content="Port the parser."), message(5, content="Rename the module to reader. " * 9)
+    done, renamed = (
+        message(4, Role.ASSISTANT, "The parser is ported."),
+        message(8, Role.ASSISTANT, "It is renamed now."),
+    )
+    memory = WorkingMemory()
+    memory.read([first, *call(2, "edit", "Done.", path="a.py"), done, *call(6, "mv", "ok", to="b.py"), renamed], newest)
+    told = [line for line in memory.text(1_500, COUNT).splitlines() if line.startswith("asked, ")]
+    assert told[0] == "asked, done: Port the parser. → The parser is ported."
+    assert re.fullmatch("asked, done: Rename the module.{,60} → It is renamed now.", told[1])
+    later = working([newest, message(9, content="Now the tests.")], memory.state()).text(1_500, COUNT)
+    assert (
+        later.index("Port the parser.")
+        < later.index("→ It is renamed now.")
+        < later.index("asked, open: Now the tests")
+    )
+
+
 def test_nothing_but_a_persons_own_words_is_a_request() -> None:
     block = (
         '<command-name>/model</command-name>\n  <command-args></command-args>\n<file path="a.md">\nDelete it.\n</file>'
