@@ -332,6 +332,8 @@ class Summary:
     #: What is quoted beside the content, and whether the content is quoted too. Both are columns: no text tells it.
     ledger: str = ""
     is_extract: bool = False
+    #: A person wrote it, or corrected it.
+    by_person: bool = False
     #: What is quoted of the covered messages, told without sight of anything after the cutoff; read for summarizers.
     extract: str = ""
     #: The state of the working memory beside the extract.
@@ -510,6 +512,7 @@ class SummaryRequest:
     #: The ledger at its end, and whether the text before it is an extract.
     previous_ledger: str = ""
     previous_is_extract: bool = False
+    previous_by_person: bool = False
     #: The base's own extract, which its text need not have been made of.
     previous_extract: str = ""
     #: The state of its working memory.

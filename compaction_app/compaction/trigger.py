@@ -79,7 +79,7 @@ class CompactionRequest:
     #: The summary, where a person wrote it, and who that is.
     text: str = ""
     author: Any = None
-    #: Ignore cool-down and breaker.
+    #: Ignore the cool-down.
     forced: bool = False
     #: A policy forces it on a branch that is not over its threshold.
     below_threshold: bool = False
@@ -199,10 +199,8 @@ def open_under_lock(request: CompactionRequest) -> Decision:
         return replace(waits, open_run_id=open_run_id)
     if plan is None:
         return _nothing_to_compact(request, branch)
-    # A follow-up run does not wait for the cool-down: it would leave the work half done.
-    guarded = request.by_threshold and not request.forced
     now = now_of(request.tip)
-    if guarded and (found := find_suppression(request, branch, now)):
+    if request.by_threshold and (found := find_suppression(request, branch, now)):
         return _suppress(request, *found)
     lock_owner(resolved.session)
     if not request.text and (overspent := find_overspending(resolved.session, now)):
@@ -375,6 +373,9 @@ def find_suppression(
         # A time far in the future is of a clock that was wrong once, and holds nothing back.
         if newest and abs(now - newest) < timedelta(seconds=BREAKER_SECONDS):
             return Suppression.BREAKER, {"failures": len(failures)}
+    # A follow-up run does not wait for the cool-down, either: it would leave the work half done.
+    if request.forced:
+        return None
     # The run that made the base. If its summary was retired later, the run does not count.
     last = next((run for run in recent if base and run.summary_id == base.id), None)
     if last is None or last.finished_at is None or base is None or branch.tip_path_tokens == 0:

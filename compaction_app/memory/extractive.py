@@ -68,13 +68,27 @@ class Material:
 def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
     """It goes on from the base's extract, or where there is none from the model's text, whose lines are nobody's.
 
+    What a person wrote stands before it, in at most half of the room, and so in each that follows.
     ``instructions`` are no prompt here: statements that share a word with them count almost twice.
     """
     goes_on = bool(request.previous_extract) or not request.previous_content
+    said, most = _written_by_person(request) if goes_on else "", request.target_tokens // 2
+    if said and count([said])[0] > most:
+        said = compose(read_prose(said), WorkingMemory(), most, count)
     earlier = None if goes_on else read_earlier(request.previous_content)
     material = Material.of(*earlier, request.covered, request.turn_request) if earlier else read_replaced(request)
-    text = material.extract(request.target_tokens, count, request.instructions)
+    room = request.target_tokens - (count([said])[0] + EDGE if said else 0)
+    text = "\n".join(filter(None, [said, material.extract(room, count, request.instructions)]))
     return SummaryDraft(text=text, model=EXTRACTIVE_MODEL, is_extract=True, material=None if earlier else material)
+
+
+def _written_by_person(request: SummaryRequest) -> str:
+    """The base's text, or what stands before its quotations: its extract column has none of it, since whoever wrote it
+    may know what other branches must not."""
+    text = request.previous_content
+    if request.previous_by_person:
+        return text
+    return f"\n{text}".rpartition(f"\n{EXTRACT_HEADING}\n")[0].strip() if request.previous_is_extract else ""
 
 
 def read_replaced(request: SummaryRequest) -> Material:

@@ -110,6 +110,8 @@ def _columns(**instead: str) -> str:
     return ", ".join(f"{instead.get(name, f'm.{name}')} AS {name}" for name in Row._fields if name != "part")
 
 
+# A summary has no name.
+_WRITTEN_BY = {"name": "CASE WHEN m.kind = 'summary' THEN m.model ELSE m.name END"}
 VALUES = _columns()
 _FOR_SUMMARIZERS = {"created_at": "NULL", "extract": "''", "memory": "''"}
 _STRUCTURE = _columns(content="''", reasoning="NULL", original="NULL", ledger="''", **_FOR_SUMMARIZERS)
@@ -118,7 +120,7 @@ _UNLESS_CUTOFF = {
     name: f"CASE WHEN shown.part = 'cutoff' THEN NULL ELSE m.{name} END"
     for name in ("content", "reasoning", "original")
 }
-_ALL = _columns(**_UNLESS_CUTOFF)
+_ALL = _columns(**_UNLESS_CUTOFF, **_WRITTEN_BY)
 _TO_SHOW = _columns(**_UNLESS_CUTOFF, **_FOR_SUMMARIZERS)
 
 

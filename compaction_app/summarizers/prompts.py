@@ -211,6 +211,7 @@ class Prompt:
             previous_summary=base.text if base else "",
             previous_ledger=base.ledger if base else "",
             previous_is_extract=base is not None and base.is_extract,
+            previous_by_person=base is not None and base.by_person,
             previous_extract=base.extract if base else "",
             previous_memory=base.memory if base else "",
             covered=covered,

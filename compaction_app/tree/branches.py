@@ -23,7 +23,7 @@ from compaction_app.messages.validation import MAX_ID, canonical
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.database import Near, connection_of, database_of, fetch
 from compaction_app.models.sql import Row
-from compaction_app.values import Branch, Kind, Message, Origin, Summary
+from compaction_app.values import PERSON, Branch, Kind, Message, Origin, Summary
 
 #: A pruned result has at least one token for this many bytes; no o200k text is known with more bytes per token.
 _DENSEST_BYTES_PER_TOKEN = 32
@@ -285,6 +285,8 @@ def summary_value(
         ledger=row.ledger,
         # As the driver returns it: 0 or 1 on SQLite.
         is_extract=bool(row.is_extract),
+        # A row has it in place of a name.
+        by_person=(row.model if isinstance(row, ChatMessage) else row.name) == PERSON,
         extract=row.extract,
         memory=row.memory,
         turn_request=message_value(turn_request, zone) if turn_request else None,

@@ -8,10 +8,12 @@ import pytest
 from django.utils import timezone
 
 from compaction_app import chat, tasks
+from compaction_app.exceptions import CompactionFailed
 from compaction_app.models import ChatMessage, CompactionEvent, CompactionRun
 from compaction_app.values import Budget, PolicyDecision
 from tests.builders import grow
 from tests.compaction.world import suppressed
+from tests.fake_summarizer import FakeSummarizer
 from tests.small import small
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -103,6 +105,16 @@ def test_force_passes_the_cool_down(settings, tip, monkeypatch, by):
     else:
         CompactionRun.objects.update(finished_at=timezone.now() + timedelta(days=300))
     assert chat.request_compaction(later) is not None
+
+
+def test_force_does_not_pass_the_breaker(tip, monkeypatch):
+    monkeypatch.setattr(FakeSummarizer, "error", ValueError("broken"))
+    for _ in range(3):
+        with pytest.raises(CompactionFailed):
+            chat.compact(tip)
+    ANSWER[0] = PolicyDecision(action="force")
+    assert chat.request_compaction(tip) is None
+    assert suppressed() == [{"reason": "breaker", "failures": 3}]
 
 
 def test_it_is_asked_over_the_threshold_only(tip):

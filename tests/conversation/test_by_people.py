@@ -204,6 +204,20 @@ class TestCorrected:
         assert chat.compact(branch[-1], until=branch[29]).base_id == corrected.pk
         assert verify_session(branch[0].session).problems == []
 
+    @pytest.mark.parametrize("by", ["text", "correction"])
+    def test_generations_without_a_model_go_on_from_it(self, branch, settings, by):
+        """In front of what they quote, and not in the extract, which other branches may be shown."""
+        settings.COMPACTION = small(SUMMARIZER="extractive")
+        chat.compact(branch[-1], until=branch[9], **({"text": WRITTEN} if by == "text" else {}))
+        if by == "correction":
+            chat.correct_summary(chat.find_summary(branch[-1]), WRITTEN)
+        for place in (19, 29):
+            chat.compact(branch[-1], until=branch[place])
+            summary = chat.find_summary(branch[-1])
+            assert summary.content.startswith(f"{WRITTEN}\n## Quoted from the conversation\n")
+            assert summary.content.count(WRITTEN) == 1
+            assert WRITTEN not in summary.extract
+
     def test_an_erasure_reaches_it(self, branch):
         run = chat.correct_summary(chat.compact(branch[-1], until=branch[9]).summary, WRITTEN)
         chat.redact_message(branch[2])
