@@ -171,7 +171,8 @@ def compact(request: HttpRequest, session_id: UUID, body: CompactIn | None = Non
         tip = require_tip(get_object_or_404(rows, pk=options.message_id), "body.message_id")
     if tip is None:
         raise Problem(Code.NOTHING_TO_COMPACT)
-    count_against_throttle(user_of(request))
+    if not options.dry_run:
+        count_against_throttle(user_of(request))
     asked: dict[str, Any] = {"instructions": options.instructions, "text": options.text, "author": user_of(request)}
     if options.until_id is not None:
         asked["until"] = get_object_or_404(rows, pk=options.until_id)

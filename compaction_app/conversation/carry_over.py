@@ -16,7 +16,7 @@ from compaction_app.compaction.trigger import CompactionRequest
 from compaction_app.conf import Mode
 from compaction_app.context.budget import ContextRequest
 from compaction_app.conversation.append import OwnKey, check_key
-from compaction_app.conversation.compact import asked_request, open_and_enqueue, opened, opened_by
+from compaction_app.conversation.compact import MODE_IS_OFF, asked_request, open_and_enqueue, opened, opened_by
 from compaction_app.exceptions import CompactionRefused, InvalidMessage, MessageNotFound, ReplyUnderWay
 from compaction_app.messages.transcript import carried_message
 from compaction_app.models import ChatMessage, CompactionRun
@@ -103,7 +103,7 @@ def _request(source: ChatMessage, tip: ChatMessage) -> CompactionRequest:
 def _summary_of(asked: CompactionRequest, tip: ChatMessage) -> ChatMessage | None:
     """The summary that is asked for, where it was made before."""
     if asked.resolved.settings.mode == Mode.OFF:
-        raise CompactionRefused(reason=SkipReason.MODE_OFF)
+        raise CompactionRefused(MODE_IS_OFF, reason=SkipReason.MODE_OFF)
     if is_under_way(tip):
         raise ReplyUnderWay(f"A reply to message {tip.pk} is under way.", message_id=tip.pk)
     runs = CompactionRun.objects.in_database_of(tip).filter(trigger=Trigger.CARRY_OVER, cutoff=asked.until)

@@ -27,6 +27,7 @@ from compaction_app.values import SkipReason, Suppression, Trigger, TriggerName
 
 #: After this time the code that opened a run no longer enqueues it.
 _OPENER_SECONDS = 10
+MODE_IS_OFF = 'In the mode "off" nothing is compacted: change MODE, of the settings or of the session.'
 
 
 def request_compaction(
@@ -41,8 +42,8 @@ def request_compaction(
 ) -> CompactionRun | None:
     """Compact in the background if it is needed: opens a run and enqueues it after the commit.
 
-    ``trigger="manual"`` compacts whatever the threshold says. ``instructions``: for this summary, at most
-    :data:`MAX_INSTRUCTIONS` characters. ``until``, ``text`` and ``author`` are those of :func:`compact`. The other
+    ``trigger="manual"`` compacts whatever threshold, cool-down and breaker say. ``instructions``: for this summary, at
+    most :data:`MAX_INSTRUCTIONS` characters. ``until``, ``text`` and ``author`` are those of :func:`compact`. The other
     arguments are those of :func:`get_context`: pass what the turn was asked with. None: not needed, or suppressed.
     Never waits for a model and never raises for a broker that is down. In the mode ``deterministic`` the run is carried
     out before it returns, or when an open transaction is committed.
@@ -85,10 +86,10 @@ def compact(
     """Compact now and wait for it. Returns the run: ``succeeded``, or ``skipped`` with nothing to compact.
 
     ``until``: the last message to cover, which ends a turn; else :class:`InvalidMessage` says why not. ``text``: the
-    summary, as a person wrote it, the ``author``; no model is asked. It covers what no summary does yet: one that is in
-    use is changed by :func:`correct_summary`. ``dry_run`` stores nothing and asks nobody: the run that is returned says
-    what would be covered, with the size of the request as ``input_tokens``; an open run or a limit may still be in the
-    way.
+    summary, as a person wrote it, the ``author``; no model is asked. It covers what no summary does yet, and takes the
+    place of the one before, so it tells that too: one that is in use is changed by :func:`correct_summary`.
+    ``dry_run`` stores nothing and asks nobody: the run that is returned says what would be covered, with the size of
+    the request as ``input_tokens``; an open run or a limit may still be in the way.
 
     An open run that no worker will take is carried out instead of a new one. Raises :class:`CompactionRefused` where
     a worker has a run of this branch, the mode is off or a limit of ``SPENDING_LIMITS`` is reached,
@@ -117,7 +118,7 @@ def _open_or_look(tip: ChatMessage, *, dry_run: bool = False, **given: Any) -> C
         return open_now(tip, Trigger.MANUAL, ContextRequest(), **given)
     request = asked_request(tip, ContextRequest(), **given)
     if request.resolved.settings.mode == Mode.OFF:
-        raise CompactionRefused(reason=SkipReason.MODE_OFF)
+        raise CompactionRefused(MODE_IS_OFF, reason=SkipReason.MODE_OFF)
     return look_at(request)
 
 
@@ -153,9 +154,9 @@ def asked_request(
     )
 
 
-def check_author(author: Any) -> None:
+def check_author(author: Any, field: str = "author") -> None:
     if author is not None and not (isinstance(author, get_user_model()) and author.pk is not None):
-        raise InvalidMessage(f"author must be a stored user, not {type(author).__name__}.", field="author")
+        raise InvalidMessage(f"{field} must be a stored user, not {type(author).__name__}.", field=field)
 
 
 def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, **given: Any) -> CompactionRun:

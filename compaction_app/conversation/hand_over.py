@@ -17,7 +17,7 @@ from compaction_app.conf import MAX_INTEGER, Mode, get_settings
 from compaction_app.context.budget import ContextRequest
 from compaction_app.context.reading import context_at, resolve_request_at
 from compaction_app.conversation.append import OwnKey, check_key
-from compaction_app.conversation.compact import acompact, compact
+from compaction_app.conversation.compact import MODE_IS_OFF, acompact, compact
 from compaction_app.conversation.titles import messages_named
 from compaction_app.exceptions import CompactionRefused, ContextOverflow
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
@@ -80,7 +80,7 @@ def needs_summary(tip: ChatMessage) -> bool:
     shares. Raises :class:`CompactionRefused` in the mode ``off``.
     """
     if get_settings(tip.session.settings).mode == Mode.OFF:
-        raise CompactionRefused(reason=SkipReason.MODE_OFF)
+        raise CompactionRefused(MODE_IS_OFF, reason=SkipReason.MODE_OFF)
     summary = find_summary_for_branch(tip)
     try:
         shown = context_at(tip, resolve_request_at(tip, ContextRequest()), uses_own=False)
@@ -92,7 +92,9 @@ def needs_summary(tip: ChatMessage) -> bool:
 def _check_made(run: CompactionRun) -> None:
     if run.summary_id is None:
         reason = run.skip_reason or SkipReason.NOTHING_TO_COMPACT
-        raise CompactionRefused(f"There is nothing to hand over but a copy: {reason}.", reason=reason)
+        raise CompactionRefused(
+            f"There is nothing to hand over but a copy, which chat.copy_branch makes: {reason}.", reason=reason
+        )
 
 
 def _stored(tip: ChatMessage, owner: Any, key: str) -> ChatSession:

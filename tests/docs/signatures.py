@@ -6,6 +6,7 @@ sentence of its docstring. A test compares the page with the code.
 
 import ast
 import inspect
+import os
 import re
 from collections.abc import Iterator
 from importlib import import_module
@@ -51,5 +52,6 @@ def _stub(name: str) -> str:
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     django.setup()
     PAGE.write_text(page())

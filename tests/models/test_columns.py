@@ -66,7 +66,8 @@ KEPT = {
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)
 def test_what_is_kept_of_a_text_is_none_of_a_conversation(table: type[models.Model]) -> None:
     texts = {one.name for one in table._meta.concrete_fields if isinstance(one, TEXTS) and not one.choices}
-    assert texts - {*erased(table)} == {*KEPT.get(table, "").split()}
+    told = "say SAID or BESIDE of what a redaction erases; what is nobody's words goes to KEPT here"
+    assert texts - {*erased(table)} == {*KEPT.get(table, "").split()}, told
 
 
 def names_of(schemas: Iterable[Any]) -> set[str]:
@@ -81,6 +82,14 @@ def test_the_api_has_what_clients_are_shown(table: type[models.Model]) -> None:
     shown |= {"content"} if "text" in shown else set()
     told = f"{[schema.__name__ for schema in SCHEMAS[table]]} in api/ have what is said to be the client's"
     assert shown & columns - {"id"} == {*names(table, client=True)} - {"id"}, told
+
+
+def test_clients_write_what_is_exported() -> None:
+    """But for what comes with a reply as its provider sent it, and for the time."""
+    ours = {"created_at", "original", "finish_reason"}
+    assert {*names(ChatMessage, exported=True)} - ours <= names_of([messages.MessageIn]), (
+        "MessageIn has what POST takes"
+    )
 
 
 #: Words beside what a message says: with nothing else it is empty, and its ``original`` is read all the same.
