@@ -154,9 +154,9 @@ def asked_request(
     )
 
 
-def check_author(author: Any, field: str = "author") -> None:
+def check_author(author: Any) -> None:
     if author is not None and not (isinstance(author, get_user_model()) and author.pk is not None):
-        raise InvalidMessage(f"{field} must be a stored user, not {type(author).__name__}.", field=field)
+        raise InvalidMessage(f"author must be a stored user, not {type(author).__name__}.", field="author")
 
 
 def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, **given: Any) -> CompactionRun:

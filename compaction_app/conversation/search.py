@@ -14,7 +14,6 @@ from django.db.models import QuerySet
 from compaction_app.compaction.search_index import searched_text, terms_of, words_of, write_entries
 from compaction_app.compaction.search_words import words_of_query
 from compaction_app.conf import RECALL_ALL, get_settings, site_setting
-from compaction_app.conversation.compact import check_author
 from compaction_app.conversation.recall import MOST_WORDS, check_query, excerpt_of
 from compaction_app.exceptions import ConfigurationError, InvalidMessage
 from compaction_app.messages.validation import check_whole_number
@@ -50,7 +49,6 @@ def search(query: str, *, owner: Any = None, session: ChatSession | None = None,
     check_whole_number(limit, "limit", low=1)
     if (owner is None) == (session is None):
         raise InvalidMessage("Pass an owner or a session, and not both.", field="owner")
-    check_author(owner, "owner")
     recall = site_setting("RECALL")
     if not recall:
         raise ConfigurationError("The setting RECALL is off, so nothing can be searched.")
