@@ -79,9 +79,10 @@ class CompactionRequest:
     #: The summary, where a person wrote it, and who that is.
     text: str = ""
     author: Any = None
-    #: Ignore the cool-down.
+    #: Ignore cool-down and breaker.
     forced: bool = False
-    #: A policy forces it on a branch that is not over its threshold.
+    #: A policy forces it: ignore the cool-down; and on a branch that is not over its threshold.
+    by_policy: bool = False
     below_threshold: bool = False
     #: Tokens of the history with the reasoning that is sent, measured before the lock is taken; 0 if none is sent.
     with_reasoning: int = 0
@@ -168,9 +169,8 @@ def _decide(request: CompactionRequest) -> Decision:
             # Events contain codes only: a reason in words may quote the conversation.
             code = policy.reason if not policy.reason or _CODE.fullmatch(policy.reason) else "not_a_code"
             return _suppress(request, Suppression.POLICY, {"code": code})
-        # The caller may have forced it already: compacting a whole session waits for no cool-down.
-        forced = request.forced or policy.action == "force"
-        request = replace(request, forced=forced, policy_line=policy.prompt_line, below_threshold=not over)
+        by_policy = policy.action == "force"
+        request = replace(request, by_policy=by_policy, policy_line=policy.prompt_line, below_threshold=not over)
         if request.resolved.request.include_reasoning:
             request = replace(request, with_reasoning=tokens)
     with locked(request.tip):
@@ -199,8 +199,10 @@ def open_under_lock(request: CompactionRequest) -> Decision:
         return replace(waits, open_run_id=open_run_id)
     if plan is None:
         return _nothing_to_compact(request, branch)
+    # A follow-up run, and compacting a whole session, wait for nothing: that would leave the work half done.
+    guarded = request.by_threshold and not request.forced
     now = now_of(request.tip)
-    if request.by_threshold and (found := find_suppression(request, branch, now)):
+    if guarded and (found := find_suppression(request, branch, now)):
         return _suppress(request, *found)
     lock_owner(resolved.session)
     if not request.text and (overspent := find_overspending(resolved.session, now)):
@@ -373,8 +375,7 @@ def find_suppression(
         # A time far in the future is of a clock that was wrong once, and holds nothing back.
         if newest and abs(now - newest) < timedelta(seconds=BREAKER_SECONDS):
             return Suppression.BREAKER, {"failures": len(failures)}
-    # A follow-up run does not wait for the cool-down, either: it would leave the work half done.
-    if request.forced:
+    if request.by_policy:
         return None
     # The run that made the base. If its summary was retired later, the run does not count.
     last = next((run for run in recent if base and run.summary_id == base.id), None)
