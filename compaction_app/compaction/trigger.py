@@ -81,8 +81,9 @@ class CompactionRequest:
     author: Any = None
     #: Ignore cool-down and breaker.
     forced: bool = False
-    #: A policy forces it: ignore the cool-down; and on a branch that is not over its threshold.
+    #: A policy forces it: ignore the cool-down alone.
     by_policy: bool = False
+    #: And on a branch that is not over its threshold.
     below_threshold: bool = False
     #: Tokens of the history with the reasoning that is sent, measured before the lock is taken; 0 if none is sent.
     with_reasoning: int = 0
