@@ -33,8 +33,10 @@ HEADING, _SAID = "Work so far:", "said"
 _RETURNED = 0.5
 #: Most symbols, requests and failed commands that a stored state has.
 _MOST, _MOST_ASKED, _MOST_FAILED = 2_000, 200, 20
-#: Most characters of a request while it is open, of one that is not, and of one in view; the middle is left out.
-_LONGEST, _EARLIER, _IN_VIEW = 1_200, 240, 60
+#: Most characters of a request while it is open, and of one that is not; the middle is left out.
+_LONGEST, _EARLIER = 1_200, 240
+#: In place of the words of one that stays in view: an extract tells only what is covered.
+_IN_VIEW = "the request in view"
 #: Below so many tokens there are only symbols. Plan, commands and requests may each take this share of the others.
 _LEAST, _SHARE = 150, 0.5
 #: Answers, which are longest, take what is over so many tokens, and of that this share.
@@ -247,7 +249,7 @@ class WorkingMemory:
     def _filled(self, room: int, count: Count, told: Set[str]) -> str:
         left, most = room - count([HEADING])[0] - 1, int(_SHARE * max(0, room - _LEAST))
         requests = [*reversed(self._requests())]
-        shown = [one_line(text, _IN_VIEW) if text == self.in_view else text for text, *_ in requests]
+        shown = [_IN_VIEW if text == self.in_view else text for text, *_ in requests]
         asked = [f"asked, {state}: {text}" for text, (_, state, _) in zip(shown, requests, strict=True)]
         where = [f"failed: {line}" for line in [*self.failed.values()][-1:]] + [f"last: {self.last}"] * bool(self.last)
         plan = ["plan:", *self.plan] if self.plan else []
