@@ -44,7 +44,7 @@ class Background(OnDjango):
             session = chat.start_session(title=f"{name}, {size} tokens")
             for start in range(0, len(taken), 1_000):
                 tip = chat.append_messages(session, tip, taken[start : start + 1_000])[-1]
-            # What a model would tell: one that says next to nothing of so many messages is refused.
+            # In place of a model's text; a draft that tells next to nothing of the messages is refused.
             told = [message.get("content") or "" for message in taken[:: 1 + len(taken) // 40]]
             self.grown_of[name, size] = tip, "\n\n".join(["## Recap", *(content[:200] for content in told)])
 

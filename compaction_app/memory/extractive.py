@@ -83,8 +83,10 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
 
 
 def _written_by_person(request: SummaryRequest) -> str:
-    """The base's text, or what stands before its quotations: its extract column has none of it, since whoever wrote it
-    may know what other branches must not."""
+    """What a person wrote in the base: all of its text, or what stands before its quotations.
+
+    The column ``extract`` has none of it: other branches are shown that, and the author may have read past the cutoff.
+    """
     text = request.previous_content
     if request.previous_by_person:
         return text

@@ -39,7 +39,7 @@ _LONGEST, _EARLIER = 1_200, 240
 _IN_VIEW = "the request in view"
 #: Below so many tokens there are only symbols. Plan, commands and requests may each take this share of the others.
 _LEAST, _SHARE = 150, 0.5
-#: Answers, which are longest, take what is over so many tokens, and of that this share.
+#: Above so many tokens, answers to requests may take this share of the rest.
 _ENOUGH, _ANSWERS = 600, 0.5
 #: An entry is shortened only if more than so many tokens are left for it.
 _PART = 12
@@ -260,7 +260,7 @@ class WorkingMemory:
             parts.append(_fitting(entries, min(left, share), count))
             left -= sum(count(parts[-1])) + len(parts[-1]) if parts[-1] else 0
         plan, where, asked, answers = parts
-        # An answer is told only behind its request.
+        # A request may have no room left for its answer, but no answer stands without its request.
         asked = [text + answer for text, answer in zip_longest(asked, answers[: len(asked)], fillvalue="")]
         return "\n".join([HEADING, *plan, *reversed(asked), *where, *self._chosen(left, count, told)])
 

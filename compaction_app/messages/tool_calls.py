@@ -48,6 +48,7 @@ _JSON_CHARS = 65_536
 _EXIT = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))|return ?code|exit[_ ]status)\W{0,3}(-?\d{1,5})\b", re.IGNORECASE
 )
+#: A line with more than a remark in brackets, such as "(no output)".
 _SAYS = re.compile(r"\s*(?!\([^()]*\)\s*$)\S")
 _EXIT_KEYS = ("exit_code", "exitCode", "exit_status", "returncode", "return_code")
 _TIMED_OUT = re.compile(

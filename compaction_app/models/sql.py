@@ -110,7 +110,7 @@ def _columns(**instead: str) -> str:
     return ", ".join(f"{instead.get(name, f'm.{name}')} AS {name}" for name in Row._fields if name != "part")
 
 
-# A summary has no name.
+# A summary has no name, so the name of its model is read there: a person is one.
 _WRITTEN_BY = {"name": "CASE WHEN m.kind = 'summary' THEN m.model ELSE m.name END"}
 VALUES = _columns()
 _FOR_SUMMARIZERS = {"created_at": "NULL", "extract": "''", "memory": "''"}
