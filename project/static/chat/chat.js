@@ -250,21 +250,22 @@ async function stream({ message, page, resume = false }) {
   let said = "";
   let drawn = "";
   let blocks = [];
-  let drawing = false;
+  let drawing = null;
+  let end;
+  const ended = new Promise((done) => (end = done));
   // As the page will have it, by the same code. One request at a time; the longer the reply, the fewer.
-  const draw = async () => {
-    if (drawing) return;
-    drawing = true;
+  const drawAll = async () => {
     while (drawn !== said && atStart === shown) {
       drawn = said;
       const fresh = await rendered(drawn).catch(() => null);
       if (fresh && atStart === shown) await put(content, fresh, blocks);
       blocks = fresh ?? blocks;
       if (follows) scrollToEnd();
-      await wait(100 + drawn.length / 50);
+      await Promise.race([wait(100 + drawn.length / 50), ended]);
     }
-    drawing = false;
+    drawing = null;
   };
+  const draw = () => (drawing ??= drawAll());
   bubble.append(by, content);
   section.append(bubble);
   const [send, halt] = [find(".composer .send"), find(".composer .stop")];
@@ -306,15 +307,14 @@ async function stream({ message, page, resume = false }) {
     }
   }
   removeEventListener("scroll", onScroll);
-  // The page that comes now has the rest.
-  drawn = said;
+  // The page that comes now finds nothing to draw: all of it at once takes long on a slow device.
+  end();
+  await draw();
   // Another page is shown by now, and the reply is stored all the same.
   if (atStart !== shown) return true;
   const whole = await load(page).catch(() => null);
   if (!whole) {
     // It is loaded when the site is reached again.
-    drawn = "";
-    draw();
     [send.hidden, halt.hidden] = [false, true];
     bubble.removeAttribute("aria-busy");
     notice(problem || words.broken);
@@ -323,8 +323,7 @@ async function stream({ message, page, resume = false }) {
   const reply = `#m${message} ~ article`;
   show(whole.page, page, { at: seen(reply), focus: document.activeElement === bubble ? [reply, `#m${message}`] : [] });
   if (problem && said && !find(reply)) {
-    // What was read already stays to be read, all of it.
-    await put(content, (await rendered(said).catch(() => null)) ?? blocks, blocks);
+    // What was read already stays to be read.
     bubble.removeAttribute("aria-busy");
     bubble.classList.replace("streaming", "lost");
     by.append(` · ${words.lost}`);
