@@ -676,7 +676,7 @@ NOT_FROM_OUTSIDE = set(
     # A row, by its key: queries, whose number and rows other tests assert.
     """require_tip request_compaction compact acompact open_now copies_of retire_summary live_built_on
     redact_message delete_message delete_owner ids_below pin_message unpin_message recall_text recall_message prefetched
-    settle is_of_page asked_request correct_summary check_author hand_over ahand_over search continued_with carried_from
+    settle is_of_page asked_request correct_summary check_user hand_over ahand_over search continued_with carried_from
     sessions_with needs_summary carry_over acarry_over request_carry_over name_message messages_named chunks_of
     count_against_throttle
     """

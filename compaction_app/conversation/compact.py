@@ -23,6 +23,7 @@ from compaction_app.summarizers.drafts import written_summary
 from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS, OVERSIZE_FACTOR
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
 from compaction_app.tree.branches import check_instance, check_tip
+from compaction_app.tree.lanes import tips_at_or_below
 from compaction_app.values import SkipReason, Suppression, Trigger, TriggerName
 
 #: After this time the code that opened a run no longer enqueues it.
@@ -135,11 +136,11 @@ def asked_request(
     """What is asked for, checked. Whoever says where to cut, or writes, compacts by hand."""
     check_tip(tip)
     _check_instructions(instructions)
-    check_author(author)
+    check_user(author, "author")
     if until is not None:
         check_instance(until, ChatMessage, "until")
-        if until.pk is None:
-            raise InvalidMessage("until has not been stored yet.", field="until")
+        if not tips_at_or_below(until.pk or 0, [tip.pk], tip):
+            raise InvalidMessage(f"until must be a message of the branch that ends at message {tip.pk}.", field="until")
     resolved = resolve_request_at(tip, request)
     if text != "":
         text = written_summary(text, int(OVERSIZE_FACTOR * resolved.budget.summary_target), resolved.count)
@@ -154,9 +155,9 @@ def asked_request(
     )
 
 
-def check_author(author: Any) -> None:
-    if author is not None and not (isinstance(author, get_user_model()) and author.pk is not None):
-        raise InvalidMessage(f"author must be a stored user, not {type(author).__name__}.", field="author")
+def check_user(user: Any, name: str) -> None:
+    if user is not None and not (isinstance(user, get_user_model()) and user.pk is not None):
+        raise InvalidMessage(f"{name} must be a stored user, not {type(user).__name__}.", field=name)
 
 
 def open_now(tip: ChatMessage, trigger: Trigger, request: ContextRequest, **given: Any) -> CompactionRun:

@@ -9,7 +9,7 @@ from typing import Any
 
 from compaction_app.conf import get_token_counter
 from compaction_app.context.reading import resolve_request
-from compaction_app.conversation.compact import check_author
+from compaction_app.conversation.compact import check_user
 from compaction_app.conversation.erase import retire_summary
 from compaction_app.exceptions import InvalidMessage, NotASummary
 from compaction_app.messages.transcript import count_summary
@@ -43,7 +43,7 @@ def correct_summary(
     branches.check_instance(summary, ChatMessage, "summary")
     if summary.kind != Kind.SUMMARY:
         raise NotASummary(f"Message {summary.pk} is not a summary; only summaries are corrected.")
-    check_author(author)
+    check_user(author, "author")
     if tip is not None:
         branches.check_tip(tip)
     count = get_token_counter()

@@ -17,7 +17,7 @@ from compaction_app.conf import MAX_INTEGER, Mode, get_settings
 from compaction_app.context.budget import ContextRequest
 from compaction_app.context.reading import context_at, resolve_request_at
 from compaction_app.conversation.append import OwnKey, check_key
-from compaction_app.conversation.compact import MODE_IS_OFF, acompact, compact
+from compaction_app.conversation.compact import MODE_IS_OFF, acompact, check_user, compact
 from compaction_app.conversation.titles import messages_named
 from compaction_app.exceptions import CompactionRefused, ContextOverflow
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, MessagePin
@@ -64,6 +64,7 @@ def _own_key(tip: ChatMessage, key: str) -> OwnKey:
 
 def _made_before(tip: ChatMessage, owner: Any, key: str) -> ChatSession | None:
     check_tip(tip)
+    check_user(owner, "owner")
     check_key(key)
     if not key:
         return None

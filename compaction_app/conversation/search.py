@@ -57,7 +57,11 @@ def search(query: str, *, owner: Any = None, session: ChatSession | None = None,
         check_instance(session, ChatSession, "session")
         sessions = ChatSession.objects.in_database_of(session).filter(pk=session.pk)
     else:
-        sessions = ChatSession.objects.using(router.db_for_write(ChatSession)).filter(owner=owner)
+        sessions = ChatSession.objects.using(router.db_for_write(ChatSession))
+        try:
+            sessions = sessions.filter(owner=owner)
+        except (TypeError, ValueError) as error:
+            raise InvalidMessage("owner must be a user, or a user's key.", field="owner") from error
     if not wanted:
         return []
     newest = list(sessions.order_by("-updated_at", "-pk").values_list("pk", flat=True)[:_NEWEST_SESSIONS])

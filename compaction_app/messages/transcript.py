@@ -126,10 +126,14 @@ def leaks_wrapper(text: str, nonce: str) -> bool:
 
     A tag in code is spoken of: the conversation may be about markup, or about this app.
     """
-    if nonce and nonce in text:
-        return True
+    return bool((nonce and nonce in text) or leaked_tag(text))
+
+
+def leaked_tag(text: str) -> str:
+    """The first of these tags; "" if there is none."""
     prose = without_code(text)
-    return bool(_LEAKED_OWN_TAG.search(prose) or _LEAKED_COMMON_TAG.search(prose))
+    found = _LEAKED_OWN_TAG.search(prose) or _LEAKED_COMMON_TAG.search(prose)
+    return found[0] if found else ""
 
 
 def without_code(text: str) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 from compaction_app.exceptions import InvalidMessage
 from compaction_app.memory.words import UNSPACED_SIGN, Words, content_stems, read_words, stem
-from compaction_app.messages.transcript import count_summary, cut_leaks, leaks_wrapper, without_code
+from compaction_app.messages.transcript import count_summary, cut_leaks, leaked_tag, leaks_wrapper, without_code
 from compaction_app.messages.validation import check_text, is_storable, visible
 from compaction_app.summarizers.prompts import END_OF_MATERIAL, LEDGER_NAME, OVERSIZE_FACTOR, OWN_WORDS
 from compaction_app.tokens import Count
@@ -193,8 +193,10 @@ def written_summary(text: str, most_tokens: int, count: Count, ledger: str = "")
     if ledger:
         text = text.removesuffix(with_ledger("", ledger).strip()).rstrip()
     problem = ""
-    if not any(map(str.isalnum, visible(text))) or leaks_wrapper(text, ""):
-        problem = "a summary needs words, and none of the tags of our prompts"
+    if not any(map(str.isalnum, visible(text))):
+        problem = "a summary needs words"
+    elif tag := leaked_tag(text):
+        problem = f"{tag} begins a tag of our prompts: put it in backticks, or leave it out"
     elif LEDGER_HEADING in text:
         problem = f"what stands under {LEDGER_HEADING!r} is kept as it is: leave it out"
     elif len(text) > CHARACTERS_A_TOKEN * most_tokens or count_summary(text, count) > most_tokens:

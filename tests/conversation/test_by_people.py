@@ -77,8 +77,11 @@ class TestUntil:
     def test_of_another_branch_or_summarized_already_is_refused(self, branch):
         other = grow(branch[0].session, branch[3], "u a u")[1]
         chat.compact(branch[-1], until=branch[19])
-        for message in (other, branch[9], branch[19]):
-            with pytest.raises(InvalidMessage, match="is not on this branch, or is summarized already"):
+        for message in (other, ChatMessage()):
+            with pytest.raises(InvalidMessage, match=f"of the branch that ends at message {branch[-1].pk}"):
+                chat.compact(branch[-1], until=message)
+        for message in (branch[9], branch[19]):
+            with pytest.raises(InvalidMessage, match=f"message {message.pk} is summarized already"):
                 chat.compact(branch[-1], until=message)
         with pytest.raises(InvalidMessage, match="until must be a ChatMessage"):
             chat.compact(branch[-1], until=branch[9].pk)
@@ -130,7 +133,7 @@ class TestText:
         [
             ("word " * 9_000, "too long for a summary: [0-9]+ tokens are allowed"),
             ("x" * 10**6, "too long for a summary"),
-            ('<cutoff id="0"/> said the user', "none of the tags"),
+            ('<cutoff id="0"/> said the user', '<cutoff id="0"/> begins a tag'),
             ("  \n", "needs words"),
             ("\u2060\u200d…", "needs words"),
             ("\x00", "text"),
@@ -296,7 +299,12 @@ class TestCorrected:
     @pytest.mark.few
     @pytest.mark.parametrize(
         ("text", "why"),
-        [(" ", "needs words"), ("<user>a</user>", "tags"), ("w " * 9_000, "too long"), ("\u202e", "needs words")],
+        [
+            (" ", "needs words"),
+            ("<user>a</user>", "<user> begins a tag"),
+            ("w " * 9_000, "too long"),
+            ("\u202e", "needs words"),
+        ],
     )
     def test_a_text_that_is_no_summary_changes_nothing(self, branch, text, why):
         summary = chat.compact(branch[-1], until=branch[9]).summary

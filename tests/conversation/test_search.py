@@ -118,7 +118,12 @@ def test_it_costs_as_many_queries_in_a_long_conversation(owner):
 
 @pytest.mark.parametrize(
     ("options", "why"),
-    [({}, "owner or a session"), ({"owner": 1, "session": 1}, "owner or a session"), ({"session": 1}, "ChatSession")],
+    [
+        ({}, "owner or a session"),
+        ({"owner": 1, "session": 1}, "owner or a session"),
+        ({"session": 1}, "ChatSession"),
+        ({"owner": "ann"}, "owner must be a user"),
+    ],
 )
 def test_an_owner_or_a_session(options, why):
     with pytest.raises(InvalidMessage, match=why):

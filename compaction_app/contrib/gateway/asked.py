@@ -80,6 +80,8 @@ class Form:
     #: Of a body what is read here, and not sent as it is.
     read: ClassVar[Collection[str]]
     usual: ClassVar[Mapping[str, Collection[Any]]]
+    #: What to do in place of a parameter that has no effect.
+    instead: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         #: In the parameters of chat completions.
@@ -193,7 +195,8 @@ def read_params(form: Form, parameters: Collection[str], ignored: Collection[str
         elif not (
             key in ignored or any(value == usual for usual in form.usual.get(key, ())) or _names_task(key, value)
         ):
-            message = f"{key[:255]!r} has no effect here, so it is not accepted: leave it out."
+            instead = form.instead.get(key, "leave it out")
+            message = f"{key[:255]!r} has no effect here, so it is not accepted: {instead}."
             raise GatewayError(400, message, code="unsupported_parameter", param=key[:255])
     known = CompletionCreateParamsBase.__annotations__
     if others := {key: params.pop(key) for key in list(params) if key not in known}:

@@ -95,6 +95,7 @@ class Responses(Form):
         # Compaction makes it fit.
         "truncation": ("auto", "disabled"),
     }
+    instead = {"conversation": "pass previous_response_id, or name the conversation in a header"}
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         super().__init__(_in_chat_words(body))

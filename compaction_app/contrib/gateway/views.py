@@ -160,6 +160,7 @@ class Gateway:
         return [
             path("chat/completions", self._view(self._complete), {"form": ChatCompletions}),
             path("responses", self._view(self._complete), {"form": Responses}),
+            path("responses/<path:rest>", self._view(self._refuse)),
             path("models", self._view(self._show_models)),
             path("models/<path:name>", self._view(self._show_models)),
         ]
@@ -202,6 +203,11 @@ class Gateway:
         if name:
             _check_model(name, names)
         return JsonResponse(listed[name] if name else {"object": "list", "data": list(listed.values())})
+
+    async def _refuse(self, request: HttpRequest, way: Way, rest: str) -> HttpResponseBase:
+        await way.do(self._user, request, str(request.method))
+        message = "Here only POST responses is answered: name an earlier response as previous_response_id."
+        raise GatewayError(404, message, code="unknown_url")
 
     async def _complete(self, request: HttpRequest, way: Way, form: type[Form]) -> HttpResponseBase:
         asked = await way.do(self._read, request, form)

@@ -293,6 +293,12 @@ def test_what_is_refused(api, server):
             api.post("/responses", body={"model": "house-model", "input": "q", **body}, cast_to=object)
         error = refused.value
         assert (error.status_code, error.code, error.param) == (status, code, name), body
+        assert "conversation" not in body or "previous_response_id" in error.message
+    for ask in (api.responses.retrieve, api.responses.delete, api.responses.cancel, api.responses.input_items.list):
+        with pytest.raises(openai.NotFoundError, match="name an earlier response as previous_response_id"):
+            ask("resp_1")
+    with pytest.raises(openai.NotFoundError, match="only POST responses"):
+        api.responses.input_tokens.count(model="house-model", input="q")
     assert (ChatSession.objects.count(), server.requests) == (0, [])
 
 
