@@ -28,7 +28,7 @@ from compaction_app.summarizers.waiting import takes_the_arguments_of
 from compaction_app.tokens import TOKENS_PER_MISSING_RESULT
 from compaction_app.tree.branches import check_tip, find_summary_for_branch, load_whole_tail
 from compaction_app.tree.lanes import tips_at_or_below
-from compaction_app.values import Kind, Role, SkipReason
+from compaction_app.values import Kind, Role, SkipReason, pins_beside
 
 #: Beside what every copy has: with these the tail is sent as it was.
 _COPIED = (*names(ChatMessage, copied=True), "original", "reasoning")
@@ -111,8 +111,8 @@ def _stored(tip: ChatMessage, owner: Any, key: str) -> ChatSession:
         if branch.base is None:
             raise CompactionRefused("The summary has just been retired.", reason=SkipReason.BASE_CHANGED)
         base, request = branch.base, branch.base.turn_request
-        pins = [one.id for one in branch.pins if one.depth <= base.cutoff_depth]
-        beside = [*pins, *([request.id] if request and request.id not in pins else [])]
+        # As they stand in the prompt.
+        beside = [one.id for one in (*pins_beside(branch.pins, request, branch.tail), request) if one]
         tail = [one.id for one in branch.tail]
         found = rows.in_bulk([base.id, base.cutoff_id, *beside, *tail])
         summary, cutoff = found[base.id], found[base.cutoff_id]

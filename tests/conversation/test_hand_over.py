@@ -106,6 +106,19 @@ class TestTheNewSession:
         assert prompt(newest(new)) == prompt(nodes[-1])
         assert verify_session(new).problems == []
 
+    def test_a_request_that_is_pinned_too_stands_behind_the_pins(self, owner):
+        nodes = grow(chat.start_session(owner=owner), None, "u a u a c t c t")
+        for node in (nodes[2], nodes[3]):
+            chat.pin_message(node)
+        summarize(nodes[3], nodes[3], pinned=nodes[2])
+        new = chat.hand_over(nodes[-1])
+        assert prompt(newest(new)) == prompt(nodes[-1])
+        copied = [row.copy_of for row in chat.get_branch(newest(new))]
+        assert copied == [None, nodes[3].pk, nodes[2].pk, *(node.pk for node in nodes[4:])]
+        assert verify_session(new).problems == []
+        with pytest.raises(InvalidMessage, match="owner must be a stored user"):
+            chat.hand_over(nodes[-1], owner="ann")
+
     def test_what_came_is_sent_as_it_came(self, owner):
         session = chat.start_session(owner=owner)
         nodes = say(session, None, *SAID)
