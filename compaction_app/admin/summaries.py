@@ -3,7 +3,7 @@
 Everything is bounded and takes a fixed number of queries, whatever the length of the session and of its texts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from difflib import unified_diff
 from functools import partial
 from itertools import groupby, islice
@@ -40,6 +40,8 @@ MOST_CHARACTERS, MOST_LINES = 60_000, 500
 _SIGNS = {" ": "same", "-": "removed", "+": "added", "@": "between"}
 #: Entries of a ledger, and of an extract, that a page lists.
 _MOST_ENTRIES = 500
+#: So few words of a sentence may stand in the order of the alphabet.
+_FEW = 4
 
 
 def run_of(summary: ChatMessage) -> CompactionRun | None:
@@ -152,9 +154,27 @@ def difference(before: str, after: str) -> list[tuple[str, str]]:
     # An entry of a ledger is a line here: a ledger has one line for each speaker and day, which all may change.
     texts = (text[:MOST_CHARACTERS].replace(" · ", "\n· ") for text in (before, after))
     old, new = (text.splitlines()[:MOST_LINES] for text in texts)
+    named = [{label: set(values) for label, values in map(_list_in, lines)} for lines in (old, new)]
+    old, new = _unlike(old, named[1]), _unlike(new, named[0])
     # Without the two lines that name the files.
     found = list(unified_diff(old, new, n=1, lineterm=""))[2:]
     return [(_SIGNS[line[0]], line[1:]) for line in found]
+
+
+def _list_in(line: str) -> tuple[str, list[str]]:
+    """(name, values) of a line of a working memory, which sorts them: "edited: a.py b.py c.py"."""
+    label, _, told = line.partition(": ")
+    values = told.split()
+    return (label, values) if values == sorted(values) and len(values) > _FEW else ("", [])
+
+
+def _unlike(lines: Sequence[str], others: Mapping[str, Set[str]]) -> list[str]:
+    """Without the values that both have: what changed in a list of hundreds would not be seen."""
+    found = [(line, *_list_in(line)) for line in lines]
+    return [
+        f"{label}: {' '.join(one for one in values if one not in others.get(label, ()))}" if values else line
+        for line, label, values in found
+    ]
 
 
 def entries_of(quoted: str) -> list[tuple[str, list[str]]]:

@@ -265,7 +265,7 @@ class WorkingMemory:
         return "\n".join([HEADING, *plan, *reversed(asked), *where, *self._chosen(left, count, told)])
 
     def _chosen(self, room: int, count: Count, told: Set[str]) -> list[str]:
-        """Lines of symbols in at most ``room`` tokens, under the names that they came with."""
+        """Lines of symbols, the first of them, in at most ``room`` tokens, under the names that they came with."""
         ordered = [*islice(self.symbols, max(0, room))]
         sizes, has = count([f" {value}" for value in ordered]) if ordered else [], set(told)
         groups: dict[str, list[str]] = defaultdict(list)
@@ -276,7 +276,8 @@ class WorkingMemory:
                 room -= cost
                 has.update(parts_of(value))
                 groups[one.name].append(value + (f" ×{one.changes}" if one.changes > 1 else ""))
-        return [f"{name or _SAID}: {' '.join(values)}" for name, values in groups.items()]
+        # In an order that stays, what is new in a generation is seen beside the one before.
+        return [f"{name or _SAID}: {' '.join(sorted(values))}" for name, values in groups.items()]
 
     def size(self, count: Count) -> int:
         """Tokens of what tools took or gave under a name."""

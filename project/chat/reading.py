@@ -192,6 +192,7 @@ def _generation(run: CompactionRun, **state: bool) -> Generation:
         pinned_number=pinned.depth if pinned else None,
         finished_at=run.finished_at,
         is_retired=summary.retired_at is not None,
+        is_extract=summary.is_extract,
         **state,
     )
 

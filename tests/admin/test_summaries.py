@@ -81,6 +81,12 @@ def test_of_a_long_text_the_lines_around_a_change_are_shown_and_each_entry_of_a_
     assert found[1:] == [("same", "user: one"), ("removed", "· two"), ("added", "· 2"), ("same", "· three")]
 
 
+def test_of_the_values_of_a_working_memory_those_that_changed_are_shown():
+    before, after = "said: a.py b.py c.py d.py e.py\nasked: b a", "said: a.py c.py d.py e.py f.py\nasked: b a"
+    changed = [("removed", "said: b.py"), ("added", "said: f.py"), ("same", "asked: b a")]
+    assert [line for line in summaries.difference(before, after) if line[0] != "between"] == changed
+
+
 def test_ledger_and_extract_are_lists_by_who_said_it_and_the_extract_has_an_address_of_its_own(viewer):
     ledger = "user: the deadline is 27 March now · 94 steps\nuser Ana: 12 ships\ntool: No open flame\nplain: and simple"
     quoted = "## Quoted from the conversation\n### 2026-03-27\nuser Ana: 12 ships · never <sand> the mast"

@@ -93,7 +93,7 @@ def test_they_outlast_generations() -> None:
         state, text = memory.state(), memory.text(300, COUNT)
     assert "user_id: anna_berg_4711" in named(text)
     assert "flight_id: HAT-271" in named(text)
-    assert "row_id: R-400 R-300 R-200 R-100 R-000" in text
+    assert "row_id: R-000 R-100 R-200 R-300 R-400" in text
     assert text.count("orders_2024") == 1
 
 
