@@ -7,11 +7,13 @@ import pytest
 
 from compaction_app.testing.exchange import Exchange
 from tests.browser.chat_page import go, send, session_of
+from tests.docs.pictures import DOCS
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.usefixtures("endpoint")]
 
 WORDS, AT_ONCE, PAUSE_SECONDS = 5_000, 20, 0.02
-PART = "## Part {0}\n\nA **berth** and its `number`, of which more is told.\n\n- one\n- two\n\n```\nprint({0})\n```\n\n"
+#: Real Markdown with headings, lists, tables and code.
+TEXTS = ("guide.md", "hooks.md")
 #: How much slower than this machine the device is.
 SLOWER = 4
 #: Whatever else runs here takes time of a task, too: the best of these counts.
@@ -20,7 +22,8 @@ TRIES = 3
 
 def test_no_task_takes_longer_while_a_reply_comes_than_opening_it(open_page, marit, endpoint, chromium):
     """In the page's own time: how fast the machine is does not matter."""
-    words = " ".join(map(PART.format, range(WORDS // 14))).split(" ")[:WORDS]
+    words = "\n".join((DOCS / name).read_text() for name in TEXTS).split(" ")[:WORDS]
+    assert len(words) == WORDS
 
     def answer(exchange: Exchange) -> None:
         for at in range(0, len(words), AT_ONCE):
