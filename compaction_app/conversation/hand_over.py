@@ -122,7 +122,7 @@ def _stored(tip: ChatMessage, owner: Any, key: str) -> ChatSession:
         first = ChatMessage(
             session_id=new.pk,
             role=Role.USER,
-            content=gettext("The conversation before this message is in another chat."),
+            content=gettext("The conversation before this message was in another chat."),
             created_at=cutoff.created_at,
             idempotency_key=_own_key(tip, key) if key else "",
         )

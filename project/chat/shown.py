@@ -297,7 +297,7 @@ class State:
         if self.context is None:
             return ""
         if self.session and self.session.is_handed_over and self.generation is None:
-            return gettext("The model does not know what was said before: it is in the chat before this one.")
+            return gettext("The model does not know what was said before: it was in the chat before this one.")
         if self.generation is None and self.context.dropped:
             return gettext("The model reads the messages themselves, as far as they fit.")
         if self.generation is None:

@@ -418,7 +418,7 @@ def test_a_person_goes_on_in_a_new_chat_with_the_summary_and_finds_what_was_said
     press(page, "new chat with this summary")
     assert str(session.pk) not in page.url
     expect(page.locator("#cutoff summary").first).to_contain_text("Earlier messages are summarized")
-    expect(page.get_by_text("The conversation before this message is in another chat.")).to_be_visible()
+    expect(page.get_by_text("The conversation before this message was in another chat.")).to_be_visible()
     follow(page, "The chat before this one")
     assert str(session.pk) in page.url
     if size:

@@ -82,7 +82,7 @@ class TestTheNewSession:
 
     def test_no_summarized_message_is_copied(self, nodes):
         new = chat.hand_over(nodes[-1])
-        assert contents(new) == ["The conversation before this message is in another chat.", *TAIL]
+        assert contents(new) == ["The conversation before this message was in another chat.", *TAIL]
         assert not any(text in texts(new) for text in SAID)
 
     def test_what_is_shown_beside_the_summary_goes_along(self, owner):
