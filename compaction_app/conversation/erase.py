@@ -14,7 +14,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import router, transaction
-from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet, TextField
+from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet, Subquery, TextField
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
@@ -267,6 +267,8 @@ def _drop_compactions(near: Any, ids: Collection[int]) -> None:
                 row.content, row.original = REDACTED, None
             rows.append(row)
         _save_counted(rows, calls_unanswered_before(rows))
+        counts = stored.filter(pk=OuterRef("pk")).values("token_count")
+        MessagePin.objects.in_database_of(near).filter(message__in=rows).update(tokens=Subquery(counts))
         changed += [row.pk for row in rows]
     # They are written again, of what is left.
     SearchEntry.objects.in_database_of(near).filter(pk__in=changed).delete()

@@ -509,7 +509,7 @@ class SearchEntry(models.Model):
 class MessagePin(models.Model):
     """A message that somebody pinned: it is shown on every branch that has it, though a summary covers it.
 
-    Session, lane, depth and tokens are the message's, which change with a redaction alone, and that removes the pin.
+    Session, lane, depth and tokens are the message's. A redaction removes the pin; one above it may change the tokens.
     A read finds pins by them, without the messages.
     """
 

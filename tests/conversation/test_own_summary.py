@@ -12,10 +12,11 @@ from django.test.utils import CaptureQueriesContext
 from compaction_app import chat
 from compaction_app.conversation.chat_model import endpoint_of_client
 from compaction_app.exceptions import ContextOverflow, InvalidMessage
-from compaction_app.models import ChatMessage, CompactionRun
+from compaction_app.models import ChatMessage, CompactionRun, MessagePin
 from compaction_app.testing import steps
 from compaction_app.testing.exchange import Step
 from compaction_app.testing.server import ScriptedOpenAIServer
+from compaction_app.tree.verify import verify_session
 from tests.builders import grow, words
 from tests.conversation.asking import EACH, client_of, completed
 from tests.small import small
@@ -108,6 +109,15 @@ def test_what_is_erased_above_takes_it_along(session, reply, server):
     sent = asked(ChatMessage.objects.get(pk=reply.pk), server)
     assert [one["content"] for one in sent][:6] == [words(100)] * 4 + ["[gone]", words(100)]
     assert "fox0815" not in json.dumps([sent, list(ChatMessage.objects.values("content", "original", "metadata"))])
+
+
+def test_of_a_pinned_reply_that_loses_it_the_pin_counts_less(session, reply):
+    chat.pin_message(reply)
+    pinned = MessagePin.objects.get()
+    chat.redact_message(chat.get_branch(reply)[4])
+    left = MessagePin.objects.get()
+    assert left.tokens == ChatMessage.objects.get(pk=reply.pk).token_count < pinned.tokens
+    assert verify_session(session).problems == []
 
 
 def test_what_is_erased_below_leaves_it(session, reply, server):

@@ -160,7 +160,8 @@ class CheckedWorld(World):
         for node in self._some_nodes():
             self.check_at(node, limits)
         if self.looked % 6 == 0:
-            assert verify_session(self.session).problems == []
+            problems = verify_session(self.session).problems
+            assert problems == [], problems
         assert [row.pk for row in chat.tips(self.session)] == [node.id for node in self.tree.tips()]
         if copy := pick(self.copies, self.looked + self.looked // 6):
             with self.inside(copy):
@@ -168,7 +169,8 @@ class CheckedWorld(World):
                 if tip := pick(self.tree.tips(), self.looked):
                     self.check_at(tip, self.limits())
                 if self.looked % 6 == 0:
-                    assert verify_session(self.session).problems == []
+                    problems = verify_session(self.session).problems
+                    assert problems == [], problems
         events = CompactionEvent.objects.filter(session_id=self.session.pk)
         assert not events.exclude(message=None).exclude(message_id__in=[n.id for n in self.tree.messages()]).exists()
 
