@@ -90,11 +90,12 @@ def facts(case: Case) -> Result:
 def traps(case: Case) -> Result:
     told = trapped(case.set)[case.place]
     result = Result(case)
-    _judge(result, told, _shown(case, told), "traps", *case.columns)
+    # A correction that stands verbatim behind the summary is seen.
+    _judge(result, told, _shown(case, told, is_cut=False), "traps", *case.columns)
     return result
 
 
-def _shown(case: Case, told: Conversation) -> Shown:
+def _shown(case: Case, told: Conversation, *, is_cut: bool = True) -> Shown:
     whole = sum(product.counter()([turn.text for turn in told.turns]))
     room = int(case.room if case.room > 1 else case.room * whole)
     if case.system == baselines.CEILING:
@@ -102,7 +103,7 @@ def _shown(case: Case, told: Conversation) -> Shown:
     elif case.system in baselines.BASELINES:
         lines = baselines.BASELINES[case.system](told.turns, room)
     else:
-        lines = product.next_prompt(case.system, told, room, case.rounds)
+        lines = product.next_prompt(case.system, told, room, case.rounds, is_cut=is_cut)
     return Shown("\n".join(lines), product.counter())
 
 

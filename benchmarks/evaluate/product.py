@@ -156,10 +156,12 @@ def _stored(system: str, told: Conversation) -> Chat:
     return stored
 
 
-def next_prompt(system: str, told: Conversation, room: int, rounds: int, share: float = 1.0) -> list[str]:
+def next_prompt(
+    system: str, told: Conversation, room: int, rounds: int, share: float = 1.0, *, is_cut: bool = True
+) -> list[str]:
     """The lines of a summary and of what follows it, in so many tokens, after as many compactions.
 
-    ``share``: the summary's target, of the room. What is over the room is cut at the end.
+    ``share``: the summary's target, of the room. ``is_cut``: what is over the room is cut at the end.
     """
     window = max(32_000, int(room / _SUMMARY_SHARE) + 2 * RESERVED)
     target: dict[str, Any] = {"SUMMARY_TARGET_TOKENS": int(room * share), "RECENT_TOKENS_CAP": int(room * _RECENT)}
@@ -175,7 +177,8 @@ def next_prompt(system: str, told: Conversation, room: int, rounds: int, share: 
         stored.compact(end)
     summary, rest = stored.shown()
     said = [f"{one.get('name', one['role'])}: {line}" for one in rest for line in str(one["content"]).splitlines()]
-    return cut([*summary.strip().splitlines(), *said], room)
+    lines = [*summary.strip().splitlines(), *said]
+    return cut(lines, room) if is_cut else lines
 
 
 def ends(turns: Sequence[Turn], rounds: int) -> list[int]:

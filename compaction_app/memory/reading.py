@@ -105,13 +105,14 @@ class Reader:
             return None
         before, length, size = said[-1], count_words(text), one.size
         replies = bool(not turn.mine and self._before and self._before.speaker != turn.speaker)
+        points = known.POINTER.pattern.match(text) is not None or known.PRONOUN.pattern.match(text) is not None
         if is_question(text):
             # One answer may answer both; "Did you take it?" is about what was said.
-            is_about = replies and length <= _BRIEF_WORDS and size <= 2 and not one.words.marked
+            refers = points or _limits(one) or not one.words.marked
+            is_about = replies and length <= _BRIEF_WORDS and size <= 2 and refers
             return before if is_about or (turn.mine and before.asks) else None
         if length > _LONG:
             return before if early(known.LIMIT, text, cues) or early(known.REVERSAL, text, cues) else None
-        points = known.POINTER.pattern.match(text) is not None or known.PRONOUN.pattern.match(text) is not None
         turns = known.REVERSAL.search(text, cues) or (length <= _SHORT and known.NEGATION.search(text, cues))
         undoes = early(known.REVERSAL, text, cues) or bool(points and turns)
         denies = early(known.LIMIT, text, cues) or early(known.NEGATION, known.IDLE.sub("-", text, cues), cues)
@@ -127,9 +128,11 @@ class Reader:
         else:
             # Nobody can tell which comment changes what it is about.
             said_words = sum(count_words(other.text) for other in turn.sentences)
-            comments = self._comments(turn, text, is_brief) and (said_words <= _LONG or is_brief or _limits(one))
+            limits = _limits(one)
+            comments = self._comments(turn, text, is_brief, limits) and (said_words <= _LONG or is_brief or limits)
             # "just pulling your leg", also where what was said before was heard.
-            goes_on = is_brief and (points or not (replies or one.words.marked))
+            continues = points and length <= _SHORT and not replies
+            goes_on = continues or (is_brief and (points or not (replies or one.words.marked)))
             belongs = comments or denies or (undoes and size > 0) or goes_on
         is_person, refers = turn.speaker.is_person, undoes or points or answers
         if belongs and is_person and size >= 2 and not refers and demand_of(text, cues):
@@ -148,14 +151,14 @@ class Reader:
             any(map(str.isdigit, text)) or text.endswith(("?", "？")) or _limits(one)
         )
 
-    def _comments(self, turn: _MessageRead, text: str, is_brief: bool) -> bool:
+    def _comments(self, turn: _MessageRead, text: str, is_brief: bool, limits: bool) -> bool:
         """Whether it speaks of what a person said right before, or a model in one sentence."""
         before = self._before
         if before is None or (turn.has_heard and not turn.speaker.is_person):
             return False
         if before.speaker == turn.speaker:
-            # Sent in pieces: "i sell the blue guitar", "for 900", "if nobody of us wants it".
-            return before.number == turn.number - 1 and (is_brief or text[0].islower())
+            # Sent in pieces: "i sell the blue guitar", "for 900"; "if nobody of us wants it", even after "Nice!".
+            return limits or (before.number == turn.number - 1 and (is_brief or text[0].islower()))
         is_short = sum(count_words(one.text) for one in before.sentences) <= _LENGTHY
         return is_short and (before.speaker.is_person or len(before.sentences) == 1)
 
@@ -206,4 +209,6 @@ def _with_day(text: str, day: str) -> str:
 
 
 def _limits(one: Statement) -> bool:
-    return any(cue.search(one.text, one.words.cues) for cue in (known.NEGATION, known.REVERSAL, known.LIMIT))
+    text, cues = one.text, one.words.cues
+    denied = known.NEGATION.search(known.IDLE.sub("-", text, cues), cues)
+    return bool(denied or known.REVERSAL.search(text, cues) or known.LIMIT.search(text, cues))

@@ -83,15 +83,20 @@ NEGATION = compiled(
 )
 #: Takes something back or replaces it.
 REVERSAL = compiled(
-    """cancel* stop hold_on scratch scrap i_object nonsense kidding joking jk wrong mistake* mistaken* mixed
-    incorrect* correction actually instead anymore any_more no_longer called_off is_off are_off forget_it
-    forget_that never_mind nevermind revoke* withdr* reject* declin* refus* postpone* moved changed_to changed_my
-    reverted undo ignore_that disregard sorry, wait, oops swap* switch* skip leave_out left_out leave_it drop_it
-    rather replace* dropped halt warte abgesagt doch_nicht verschoben falsch stimmt_nicht statt* quatsch afgelast
-    toch_niet annul* plutôt finalement faux reporté* cancelad* equivocad* mejor_no en_vez annullat* sbagliat*
-    errad* отмен* ошиб* неверно вместо перенес* 取消 改成 改到 改为 错了 錯了 作废 不对 等等 キャンセル 間違 中止
-    退了 取り消 待って 취소 잘못""",
-    {"*": r"^\*(?=\w)"},
+    """cancel* stop hold_on scratch scrap i_object nonsense kidding joking jk wrong mistake* mistaken* mixed incorrect*
+    correction actually instead anymore any_more no_longer called_off is_off are_off forget_it forget_that never_mind
+    nevermind revoke* withdr* reject* declin* refus* postpone* moved changed_to changed_my reverted undo ignore_that
+    disregard refund* overrul* overturn* lapse* expired fell_through sold_out ran_out too_soon sent_back sorry, wait,
+    oops swap* switch* skip leave_out left_out leave_it drop_it rather replace* dropped halt warte abgesagt fällt_aus
+    entfällt ausgefallen storniert* verlegt Planänderung doch_nicht verschoben falsch stimmt_nicht statt* quatsch
+    afgelast toch_niet annul* plutôt finalement faux reporté* décalé* cancelad* suspendid* aplazad* equivocad* mejor_no
+    en_vez annullat* sbagliat* errad* отмен* ошиб* неверно вместо перенес* iptal ertelen* 取消 改成 改到 改为 错了 錯了
+    作废 改期 推迟 不对 等等 キャンセル 間違 中止 延期 退了 取り消 待って 취소 잘못""",
+    {
+        "*": r"^\*(?=\w)",
+        # "Was.", of what somebody is.
+        "was were had did war waren hatte": r"^(?:was|were|had|did|war|waren|hatte)\b\W*$",
+    },
 )
 #: A standing rule, wish or decision, where a person says so.
 RULE = compiled(
@@ -136,7 +141,7 @@ FIRM = compiled(
 #: What only looks like a rule: idioms, and comments of a model or a tool.
 IDLE = Cues(
     r"\((?:assistant|tool|summary)\b[^()]*\)|\b(?:you )?must (?:have|feel|say|admit|be)\b"
-    r"|\bcan['’]?t (?:believe|think)\b"
+    r"|\bcan['’]?t (?:believe|think|be (?:right|true|serious)|have(?=[,.]| \w+ed))\b"
     r"|\b(?:can['’]?t|don['’]t|do not|never) (?:wait|imagine|complain|say|help|tell|remember|worry|mention|know|mind|"
     r"have to|need to)\b",
     "assistant tool summary must can cant don do never".split(),
@@ -144,7 +149,7 @@ IDLE = Cues(
 #: Limits what it stands beside or, at its beginning, the sentence before; above a list: its items hold together.
 LIMIT = compiled(
     """only if unless except provided assuming as_long_as so_long_as as_soon_as in_case in_the_event on_condition
-    conditional* depend* pending subject_to barring other_than apart_from all_but anybody_but
+    conditional* depend* pending subject_to though otherwise barring other_than apart_from all_but anybody_but
     anyone_but anything_but all_of both nur wenn falls außer es_sei_denn seulement si sauf à_moins solo sólo se salvo
     tranne tenzij только если кроме 只有 如果 除非 ただし のみ 만"""
 )
@@ -181,7 +186,7 @@ STOP = frozenset(
     shall can could should may might not no yes what which who whom whose when where why how there here all any
     some more most much many also really get got getting go going gone went come came make made take took thing
     things something anything everything know think see seen look looks looking feel feels hear heard sound sounds
-    say said tell told talk like let lets one hey hi hello yeah wow oh ah ok okay sure thanks thank please sorry
+    say said tell told talk like let lets one hey hi hello yeah wow oh ah hm hmm ok okay sure thanks thank please sorry
     well great good nice awesome amazing cool glad happy love bye definitely totally super pretty quite even still
     ever always never now s t re ve ll d m don didn isn won doesn couldn wasn aren haven der die das ein eine
     einen einem einer und oder ist war sind ich du er sie es wir ihr mir mich dich sich den dem des im auf für mit
@@ -195,7 +200,7 @@ STOP = frozenset(
 STOP_SIGNS = "的了着吗呢吧啊呀哦嗯哈啦我你您他她它们是在有和与也都就还又很太更最这那哪么没不个把被给让以及或而但谁"
 #: Of these words a reply is made that says nothing but that it was heard.
 ACKNOWLEDGEMENT = STOP | frozenset(
-    """all right alright noted understood got glad hear welcome course fine perfect exactly absolutely hmm indeed
+    """all right alright noted understood got glad hear welcome course fine perfect exactly absolutely indeed
     true makes sense done enjoy congratulations lovely clear agreed hope so will keep mind in better sounds
     morning evening night danke dank vielen gut guten guter gute morgen tag abend nacht hallo bitte alles klar
     verstanden notiert ordnung natürlich gern gerne schön schade merci bien entendu gracias vale entendido grazie
