@@ -146,8 +146,10 @@ FOUND_AGAIN = gettext_lazy("names, numbers and rules found again")
 
 
 def found_again(run: CompactionRun) -> str:
-    """The share in the text alone, and with the ledger that is added to it."""
-    shares = ((run.retention_before, _("{} in the text alone")), (run.retention_after, _("{} with the ledger")))
+    """The share in the text alone, and with the ledger if one is added to it."""
+    shares = [(run.retention_before, _("{} in the text alone")), (run.retention_after, _("{} with the ledger"))]
+    if run.retention_after == run.retention_before:
+        shares = [(run.retention_after, "{}")]
     return ", ".join(where.format(percent(share, 1)) for share, where in shares if share is not None) or EMPTY
 
 

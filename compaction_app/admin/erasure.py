@@ -182,7 +182,8 @@ class ErasingAdmin(RecordAdmin):
 
     def _redact_form(self, links: Links, message: ChatMessage) -> type[forms.Form]:
         """With a box for each copy of the message that the user may see; nothing tells of others."""
-        copies = [one.pk for one in chat.copies_of(message) if one.redacted_at is None]
+        gone = continued_with(message)
+        copies = [one.pk for one in chat.copies_of(message) if one.redacted_at is None and one.session_id not in gone]
         rows: QuerySet[ChatMessage] = lean(self.get_queryset(links.request).filter(pk__in=copies))
         seen = [one.pk for one in rows if self.has_view_permission(links.request, one)]
 
@@ -241,7 +242,9 @@ class ErasingAdmin(RecordAdmin):
                 label=_("Text"),
                 initial=obj.content,
                 widget=forms.Textarea(attrs={"rows": 20, "class": "vLargeTextField", "dir": "auto"}),
-                help_text=_("The model is sent this instead. The ledger below it stays."),
+                help_text=_("The model is sent this instead. The ledger below it stays.")
+                if obj.ledger
+                else _("The model is sent this instead."),
             )
 
         def act(given: dict[str, Any]) -> HttpResponse:

@@ -251,7 +251,7 @@ class ChatMessageAdmin(ErasingAdmin):
             tools[_("Compact now")] = links.url("chatmessage_compact", obj.pk)
             tools[_("Hand over")] = links.url("chatmessage_hand_over", obj.pk)
             tools[_("Carry over")] = links.url("chatmessage_carry_over", obj.pk)
-        if links.may("redact_chatmessage"):
+        if links.may("redact_chatmessage") and obj.redacted_at is None:
             # Afterwards it leads back to the search that led here.
             search = {name: text for name, text in links.request.GET.items() if name == SEARCH}
             tools[_("Redact")] = links.url("chatmessage_redact", obj.pk, **search)

@@ -27,6 +27,7 @@ from compaction_app.context.meter import meter_of
 from compaction_app.conversation.recall import excerpt_of
 from compaction_app.conversation.stream import STOPPED
 from compaction_app.exceptions import CompactionError
+from compaction_app.messages.transcript import carried_message
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun, sql
 from compaction_app.models.words import why_it_failed, words
 from compaction_app.spending import find_overspending
@@ -58,6 +59,8 @@ _BEGINNING = 160
 #: Of a message that was looked up, in which the place with the question's words is shown.
 _SEARCHED = 5_000
 
+#: What stands before and behind what was brought from another branch.
+_CARRIED = carried_message("\0").partition("\0")
 # A window of the path, without the texts after its last message. substr, because forty tool results of 4 MiB would
 # be a page of 160 MiB; so would be the bytes of pictures, whose names are in the metadata as well.
 _WINDOW = (
@@ -284,14 +287,16 @@ def _shown(
     is_beside = is_request or bool(context and row.pk in context.pin_ids)
     is_final_reply = row.role == Role.ASSISTANT and not row.tool_calls
     content, files = uploads.split_files(row.content) if row.role == Role.USER else (row.content, [])
+    if is_carried := row.copy_of is not None and content.startswith(_CARRIED[0]):
+        content = content.removeprefix(_CARRIED[0]).removesuffix(_CARRIED[2])
     attachments = [one for one in row.attachments or () if not uploads.picture_in(one)]
     return ShownMessage(
         id=row.pk,
         number=row.depth,
         role=row.role,
-        speaker=_speaker(row),
+        speaker=gettext("From another branch") if is_carried else _speaker(row),
         content=content,
-        html=markdown.render(content) if row.role == Role.ASSISTANT else "",
+        html=markdown.render(content) if is_carried or row.role == Role.ASSISTANT else "",
         files=tuple(files),
         pictures=tuple(map(str, (row.metadata or {}).get(uploads.PICTURES) or ())),
         hidden_characters=max(0, row.characters - SHOWN_CHARACTERS),
@@ -310,11 +315,12 @@ def _shown(
         is_left_out=dropped and cutoff < row.depth < first_sent and not is_beside,
         is_cutoff=row.depth == cutoff,
         ends_gap=dropped and row.depth == first_sent,
-        can_edit=row.role == Role.USER and row.redacted_at is None,
+        can_edit=row.role == Role.USER and row.redacted_at is None and not is_carried,
         can_cut=ends_turn and is_final_reply and row.depth > cutoff and not state.is_off,
         can_regenerate=is_final_reply and row.parent_message_id is not None,
         can_pin=row.role != Role.TOOL and not row.tool_calls and row.redacted_at is None,
         stands_for_others=state.session is not None and state.session.stands_for_others(row),
+        is_carried=is_carried,
     )
 
 

@@ -104,6 +104,8 @@ class ShownMessage:
     can_pin: bool
     #: It says no more than that others come before it, in the conversation that this one continues.
     stands_for_others: bool
+    #: Brought from another branch.
+    is_carried: bool
 
     @property
     def has_controls(self) -> bool:
@@ -342,7 +344,8 @@ class BranchPage:
     @property
     def awaits_reply(self) -> bool:
         """The last message has no reply: it failed, or is not here yet."""
-        return self.tip is not None and self.is_newest and self.tip.role != Role.ASSISTANT
+        is_asked = self.tip is not None and self.is_newest and self.tip.role != Role.ASSISTANT
+        return is_asked and not (self.messages and self.messages[-1].is_carried)
 
 
 def _number(value: int | None) -> str:

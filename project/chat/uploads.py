@@ -62,7 +62,8 @@ class Uploads:
 
 def number(value: float, decimals: int = 0) -> str:
     """As the reader's language writes it."""
-    return number_format(value, decimals, force_grouping=True)
+    # Else the rest is cut off.
+    return number_format(round(value, decimals), decimals, force_grouping=True)
 
 
 def megabytes() -> str:

@@ -404,6 +404,7 @@ def carry_over(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> 
                 messages.info(request, _("The other branch is being summarized. Press again in a moment."))
             return redirect(_address(tip))
         tip = chat.carry_over(source, tip, idempotency_key=request.POST.get("key", "")[:64])
+        chat.request_compaction(tip)
     except CompactionError as error:
         messages.error(request, words_for(error))
     return redirect(_address(tip))

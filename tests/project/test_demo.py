@@ -19,7 +19,10 @@ import psycopg
 import pytest
 from django.contrib.auth import get_user_model
 
-from project.demo import loading
+from compaction_app import chat
+from project import offline_assistant
+from project.chat.turns import take_turn
+from project.demo import loading, places
 from project.embedded import free_port
 from tests.conftest import REPOSITORY
 
@@ -218,3 +221,23 @@ class TestAccount:
         assert loading.account(tmp_path / "password").password == ""
         theirs.refresh_from_db()
         assert theirs.check_password("theirs")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_the_demo_suggests_is_answered_on_every_branch_and_again(settings, monkeypatch, django_user_model):
+    monkeypatch.setattr(offline_assistant, "_SECONDS_PER_WORD", 0)
+    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
+    settings.COMPACTION = {**settings.COMPACTION, "MODE": "deterministic", "CONTEXT_WINDOW": 4_000}
+    owner = django_user_model.objects.create_user("marit")
+    [told] = loading.store_conversations(loading.read_conversations(places.CONVERSATION, join=False), owner=owner)
+    asked = told.session.metadata["suggestions"]
+    assert len(asked) == 3
+    for end in chat.tips(told.session):
+        chat.request_compaction(end)
+        replies = [end]
+        for content in asked * 2:
+            question = chat.append_message(told.session, replies[-1], role="user", content=content)
+            reply, why = take_turn(told.session, question)
+            assert why == ""
+            assert offline_assistant.NOTHING not in reply.content, f"message {end.pk}: {content}"
+            replies.append(reply)

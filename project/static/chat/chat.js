@@ -91,7 +91,10 @@ function show(page, address, { push = false, at = null, focus = [] } = {}) {
   const form = find("[data-draft]")?.action;
   for (const open of document.querySelectorAll("#page :popover-open")) open.hidePopover();
   patch(find("#page"), find("#page", page));
-  patch(find("#sessions"), find("#sessions", page));
+  const sought = find("[data-search] [name=q]");
+  // What was found stays, and is looked for again.
+  if (sought?.value) search(sought);
+  else patch(find("#sessions"), find("#sessions", page));
   edit?.removeAttribute("data-kept");
   if (edit) find("textarea", edit).removeAttribute("autofocus");
   find("#about form")?.reset();
@@ -474,6 +477,11 @@ document.addEventListener("click", (event) => {
   if (code) copy(code, plain(find("code", code.parentElement).textContent));
 });
 
+document.addEventListener("focusout", (event) => {
+  const more = event.target.closest(".more[open]");
+  if (more && event.relatedTarget && !more.contains(event.relatedTarget)) more.open = false;
+});
+
 document.addEventListener("submit", (event) => {
   // The list is there as one types, and on a phone a new page would close it.
   if (event.target.matches("form[data-search]")) event.preventDefault();
@@ -491,7 +499,10 @@ document.addEventListener("keydown", (event) => {
     more.open = false;
     find("summary", more).focus();
   }
-  if (event.key === "Escape" && !event.isComposing) event.target.closest("form.edit")?.querySelector("a").click();
+  const edited = event.target.closest("form.edit textarea");
+  // What was typed is not dropped by a key.
+  if (event.key === "Escape" && !event.isComposing && edited?.value === edited?.defaultValue)
+    event.target.closest("form.edit")?.querySelector("a").click();
   // With a finger there is a button for sending, and no other key for a new line. An input method ends words by Enter.
   const sends = hasKeys() ? !event.shiftKey : event.ctrlKey || event.metaKey;
   if (event.key !== "Enter" || !sends || event.isComposing || !event.target.matches("[data-turn] textarea")) return;
