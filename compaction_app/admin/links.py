@@ -88,7 +88,9 @@ class Links:
                 read_first_words([obj])
                 name = vars(obj)["first_words"]
         name = name or str(obj)
-        return _("Copy of {}").format(name) if isinstance(obj, ChatSession) and obj.copied_from_id else name
+        if isinstance(obj, ChatSession) and (obj.copied_from_id or obj.is_handed_over):
+            return (_("Copy of {}") if obj.copied_from_id else _("Continues {}")).format(name)
+        return name
 
     def facts(self, obj: Any, *entries: str | tuple[Any, str]) -> list[tuple[Any, str]]:
         """Labels and values of a record's page: a field by its name, or both as given. What is empty is left out."""

@@ -189,7 +189,8 @@ def delete(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     """Ask, then delete the conversation with all its branches, summaries and files."""
     found = _own_session(request, session_id)
     if request.method != "POST":
-        return _page(request, "chat/delete.html", {"session": found, "title": found.title})
+        continued = ChatSession.objects.filter(continues_session=found.pk).exists()
+        return _page(request, "chat/delete.html", {"session": found, "title": found.title, "continued": continued})
     chat.delete_session(found)
     messages.success(request, _("The conversation is deleted."))
     return redirect("chat:sessions")

@@ -360,7 +360,9 @@ async function watch() {
       const wasAtEnd = isAtEnd();
       show(page, location.href, { at: seen() });
       if (wasAtEnd) scrollToEnd();
-      find("#announced").textContent = find("#state").textContent.trim() || words.summarized;
+      const said = find("#state").textContent.trim();
+      find("#announced").textContent = said || words.summarized;
+      if (!said) notice(words.summarized, "info");
       return;
     }
   }
@@ -484,7 +486,10 @@ document.addEventListener("focusout", (event) => {
 
 document.addEventListener("submit", (event) => {
   // The list is there as one types, and on a phone a new page would close it.
-  if (event.target.matches("form[data-search]")) event.preventDefault();
+  if (event.target.matches("form[data-search]")) {
+    event.preventDefault();
+    find("#sessions a")?.focus();
+  }
   if (event.target.matches("form[data-sign-out]")) forgetDrafts(event.target.dataset.signOut);
   if (!event.target.matches("#side ~ #page form[method=post]")) return;
   event.preventDefault();
