@@ -425,6 +425,11 @@ def test_a_person_goes_on_in_a_new_chat_with_the_summary_and_finds_what_was_said
         page.get_by_role("button", name="Conversations").click()
     words = chat.get_branch(chat.tips(session)[0])[-2].content.split()
     page.get_by_role("searchbox").fill(" ".join(reversed(words[:3])))
-    page.keyboard.press("Enter")
     expect(page.locator("#sessions .around").first).to_be_visible()
+    with page.expect_response(lambda answer: "?q=" in answer.url):
+        # The page is shown anew, and the search is still there.
+        page.evaluate("dispatchEvent(new Event('online'))")
+    expect(page.locator("#sessions .around").first).to_be_visible()
+    page.get_by_role("searchbox").press("Enter")
+    expect(page.locator("#sessions a").first).to_be_focused()
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
