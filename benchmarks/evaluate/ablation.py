@@ -104,7 +104,7 @@ def _planted(what: str, set_: str) -> Sequence[Conversation]:
     return planted.trapped(set_) if what == "traps" else planted.conversations(set_)
 
 
-def extract(system: str, told: Conversation, room: int, rounds: int, share: float = 1.0) -> list[str]:
+def extract(system: str, told: Conversation, room: int, rounds: int, share: float = 1.0, **_: bool) -> list[str]:
     """In place of :func:`product.next_prompt`."""
     from compaction_app.memory.extractive import Material, read_earlier
     from compaction_app.values import Message

@@ -62,7 +62,9 @@ class CarryOverForm(forms.Form):
         label=gettext_lazy("From message"),
         min_value=1,
         max_value=MAX_ID,
-        help_text=gettext_lazy("The id of the last message of the other branch."),
+        help_text=gettext_lazy(
+            "The id of the last message of the other branch, as the session's page names it at each branch."
+        ),
     )
 
 

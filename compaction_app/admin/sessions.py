@@ -40,7 +40,7 @@ from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.models.database import erasures_of, lock_session
 from compaction_app.spending import session_spending
 from compaction_app.tree.branches import histories_at
-from compaction_app.values import OPEN_RUN_STATUSES, Budget, Kind, RunStatus
+from compaction_app.values import OPEN_RUN_STATUSES, Budget, Kind, RunStatus, Trigger
 
 #: In an address: the lane before which the list of branches continues.
 OLDER_THAN = "before"
@@ -168,7 +168,9 @@ class ChatSessionAdmin(records.RecordAdmin):
         messages = ChatMessage.objects.filter(session__gte=OuterRef("pk"), session__lte=OuterRef("pk"))
         # The newest message of a session is always a tip.
         newest = messages.filter(kind=Kind.MESSAGE).order_by("-session_id", "-id")[:1]
-        runs = Subquery(CompactionRun.objects.filter(session=OuterRef("pk")).order_by("-id").values("pk")[:1])
+        # One that is made for another branch says nothing of this one.
+        made = CompactionRun.objects.filter(session=OuterRef("pk")).exclude(trigger=Trigger.CARRY_OVER)
+        runs = Subquery(made.order_by("-id").values("pk")[:1])
         may_view_runs = self.links(request).may_view("compactionrun")
         return queryset.defer("system_prompt", "metadata").annotate(
             prompt=Left("system_prompt", MOST_PROMPT),

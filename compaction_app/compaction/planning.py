@@ -132,13 +132,11 @@ def _cut_behind(branch: Branch, until: int) -> int:
     """The cut behind a message that ends a turn; :class:`InvalidMessage` with the reason where there is none."""
     cut = next((place for place, message in enumerate(branch.tail, 1) if message.id == until), 0)
     if not cut:
-        raise InvalidMessage(f"until: message {until} is summarized already.", field="until")
+        raise InvalidMessage(f"Message {until} is summarized already.", field="until")
     ends = [place for place, message in enumerate(branch.tail) if message.starts_turn and place >= cut]
     if cut not in ends:
         near = f" Its turn ends at message {branch.tail[ends[0] - 1].id}." if ends else ""
-        raise InvalidMessage(
-            f"until: no turn begins behind message {until}, so it is no place to cut.{near}", field="until"
-        )
+        raise InvalidMessage(f"No turn begins behind message {until}, so it is no place to cut.{near}", field="until")
     return cut
 
 

@@ -140,7 +140,9 @@ def asked_request(
     if until is not None:
         check_instance(until, ChatMessage, "until")
         if not tips_at_or_below(until.pk or 0, [tip.pk], tip):
-            raise InvalidMessage(f"until must be a message of the branch that ends at message {tip.pk}.", field="until")
+            raise InvalidMessage(
+                f"Message {until.pk} is not on the branch that ends at message {tip.pk}.", field="until"
+            )
     resolved = resolve_request_at(tip, request)
     if text != "":
         text = written_summary(text, int(OVERSIZE_FACTOR * resolved.budget.summary_target), resolved.count)

@@ -88,7 +88,7 @@ class TestByPeople:
         refused = operator.post(page, {"until": until.parent_id, "text": "Ida keeps the tables."})
         assert f"Its turn ends at message {until.pk}." in refused.text
         assert "Ida keeps the tables.</textarea>" in refused.text, "what was written is not lost"
-        assert "must be a message of the branch" in operator.post(page, {"until": 2**63 - 1}).text
+        assert "is not on the branch that ends at message" in operator.post(page, {"until": 2**63 - 1}).text
         operator.post(page, {"until": until.pk, "text": "Ida keeps the tables."})
         run = session.runs.get()
         assert (run.cutoff_id, run.written, run.author.username) == (until.pk, "Ida keeps the tables.", "staff")

@@ -62,8 +62,8 @@ class TestUntil:
     @pytest.mark.parametrize(
         ("place", "why"),
         [
-            (8, r"no turn begins behind message \d+, so it is no place to cut\. Its turn ends at message \d+\."),
-            (39, r"no turn begins behind message \d+, so it is no place to cut\.$"),
+            (8, r"No turn begins behind message \d+, so it is no place to cut\. Its turn ends at message \d+\."),
+            (39, r"No turn begins behind message \d+, so it is no place to cut\.$"),
         ],
     )
     def test_no_place_to_cut_is_refused_with_the_reason(self, branch, place, why):
@@ -78,10 +78,10 @@ class TestUntil:
         other = grow(branch[0].session, branch[3], "u a u")[1]
         chat.compact(branch[-1], until=branch[19])
         for message in (other, ChatMessage()):
-            with pytest.raises(InvalidMessage, match=f"of the branch that ends at message {branch[-1].pk}"):
+            with pytest.raises(InvalidMessage, match=f"is not on the branch that ends at message {branch[-1].pk}"):
                 chat.compact(branch[-1], until=message)
         for message in (branch[9], branch[19]):
-            with pytest.raises(InvalidMessage, match=f"message {message.pk} is summarized already"):
+            with pytest.raises(InvalidMessage, match=f"Message {message.pk} is summarized already"):
                 chat.compact(branch[-1], until=message)
         with pytest.raises(InvalidMessage, match="until must be a ChatMessage"):
             chat.compact(branch[-1], until=branch[9].pk)
