@@ -5,7 +5,7 @@ read from the context without the summaries that go. The branch may be too long 
 again: the page says how many messages the model no longer sees.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -163,27 +163,29 @@ class ErasingAdmin(RecordAdmin):
     def redact_view(self, request: HttpRequest, links: Links, obj: ChatMessage) -> HttpResponse:
         if obj.is_summary:
             raise Http404("A summary is retired, not redacted.")
+        continued = continued_with(obj)
         return self.confirm(
             links,
             obj,
             lambda given: self._redact(links, obj, **given),
             "chatmessage/redact.html",
             title=_("Redact"),
-            tell=partial(self._told_of_redacting, links, obj),
-            form=self._redact_form(links, obj),
+            tell=partial(self._told_of_redacting, links, obj, continued),
+            form=self._redact_form(links, obj, continued),
             search_url=_search_url(links, obj),
             is_final=True,
         )
 
-    def _told_of_redacting(self, links: Links, message: ChatMessage) -> dict[str, Any]:
+    def _told_of_redacting(self, links: Links, message: ChatMessage, continued: Set[Any]) -> dict[str, Any]:
         nodes, live = _at_or_below(message)
         told = {"quotations": len(quotations_of(message, [message.pk])), "carried": carried_from(nodes).count()}
-        return {**told, "continued": len(continued_with(message)), **_without(links, live, message.session)}
+        return {**told, "continued": len(continued), **_without(links, live, message.session)}
 
-    def _redact_form(self, links: Links, message: ChatMessage) -> type[forms.Form]:
-        """With a box for each copy of the message that the user may see; nothing tells of others."""
-        gone = continued_with(message)
-        copies = [one.pk for one in chat.copies_of(message) if one.redacted_at is None and one.session_id not in gone]
+    def _redact_form(self, links: Links, message: ChatMessage, continued: Set[Any]) -> type[forms.Form]:
+        """With a box for each copy of the message that the user may see; nothing tells of others, and those in sessions
+        that continue this one are erased in any case."""
+        left = (one for one in chat.copies_of(message) if one.session_id not in continued)
+        copies = [one.pk for one in left if one.redacted_at is None]
         rows: QuerySet[ChatMessage] = lean(self.get_queryset(links.request).filter(pk__in=copies))
         seen = [one.pk for one in rows if self.has_view_permission(links.request, one)]
 

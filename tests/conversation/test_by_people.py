@@ -133,7 +133,7 @@ class TestText:
         [
             ("word " * 9_000, "too long for a summary: [0-9]+ tokens are allowed"),
             ("x" * 10**6, "too long for a summary"),
-            ('<cutoff id="0"/> said the user', '<cutoff id="0"/> begins a tag'),
+            ('<cutoff id="0"/> said the user', "<cutoff id begins a tag"),
             ("  \n", "needs words"),
             ("\u2060\u200d…", "needs words"),
             ("\x00", "text"),
