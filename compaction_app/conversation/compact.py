@@ -23,7 +23,7 @@ from compaction_app.summarizers.drafts import written_summary
 from compaction_app.summarizers.prompts import MAX_INSTRUCTIONS, OVERSIZE_FACTOR
 from compaction_app.summarizers.waiting import AWAITED, BLOCKING, without_waiting
 from compaction_app.tree.branches import check_instance, check_tip
-from compaction_app.tree.lanes import tips_at_or_below
+from compaction_app.tree.lanes import is_on_branch
 from compaction_app.values import SkipReason, Suppression, Trigger, TriggerName
 
 #: After this time the code that opened a run no longer enqueues it.
@@ -139,7 +139,7 @@ def asked_request(
     check_user(author, "author")
     if until is not None:
         check_instance(until, ChatMessage, "until")
-        if not tips_at_or_below(until.pk or 0, [tip.pk], tip):
+        if not is_on_branch(until, tip):
             raise InvalidMessage(
                 f"Message {until.pk} is not on the branch that ends at message {tip.pk}.", field="until"
             )

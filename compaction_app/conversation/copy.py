@@ -21,8 +21,7 @@ from compaction_app.models.database import connection_of, locked
 from compaction_app.models.lineage import stretches
 from compaction_app.tokens import count_messages
 from compaction_app.tree.branches import check_instance, check_tip, history_at
-from compaction_app.tree.lanes import tips_at_or_below
-from compaction_app.values import Kind
+from compaction_app.tree.lanes import is_on_branch
 
 _EMPTY = {
     field.attname: "'{}'" if isinstance(field, models.JSONField) else "''"
@@ -53,7 +52,7 @@ def copy_branch(tip: ChatMessage, *, owner: Any = None, until: ChatMessage | Non
     check_instance(until, ChatMessage, "until")
     # A redaction waits, and then finds the copy.
     with locked(tip):
-        if until.kind == Kind.SUMMARY or not tips_at_or_below(until.pk, [tip.pk], tip):
+        if not is_on_branch(until, tip):
             if not ChatMessage.objects.in_database_of(tip).filter(pk=tip.pk).exists():
                 raise MessageNotFound(f"Message {tip.pk} does not exist any more.")
             raise InvalidMessage(f"until must be a message of the branch that ends at message {tip.pk}.", field="until")

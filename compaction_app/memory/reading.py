@@ -23,7 +23,7 @@ _LENGTHY = 20
 #: Characters at which a statement takes no more: what follows is one that it needs.
 _FULL = 500
 _RESULT_BYTES = 2_000
-#: Lines that are told of a result that has nothing but rows; more numbered lines than this may be a listing of a file.
+#: So many lines are kept of a tool's result with rows alone. With more numbered lines it may be the listing of a file.
 _FIRST, _FEW = 2, 4
 _NAME = re.compile(r"[^\w.@-]+")
 #: A line of a file as tools show it.

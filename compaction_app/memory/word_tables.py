@@ -94,7 +94,7 @@ REVERSAL = compiled(
     作废 改期 推迟 不对 等等 キャンセル 間違 中止 延期 退了 取り消 待って 취소 잘못""",
     {
         "*": r"^\*(?=\w)",
-        # "Was.", of what somebody is.
+        # The whole sentence "Was.": somebody is it no longer.
         "was were had did war waren hatte": r"^(?:was|were|had|did|war|waren|hatte)\b\W*$",
     },
 )

@@ -15,6 +15,7 @@ from compaction_app.messages.validation import MAX_ID
 from compaction_app.models import ChatMessage, ChatSession, sql
 from compaction_app.models.database import Near, connection_of, fetch
 from compaction_app.tree.branches import TipHistory, check_tip, histories_at
+from compaction_app.values import Kind
 
 #: Of a session's branches the newest, where all of them are looked at.
 _MOST_LANES = 500
@@ -107,6 +108,11 @@ def tips_at_or_below(message_id: int, tip_ids: Collection[int], near: Near) -> s
         return set()
     statement = sql.TIPS_AT_OR_BELOW.format(tips=sql.places(tip_ids))
     return {tip for (tip,) in fetch(statement, [*tip_ids, message_id], near)}
+
+
+def is_on_branch(message: ChatMessage, tip: ChatMessage) -> bool:
+    """Whether it is a message of the branch that ends at ``tip``, and no summary."""
+    return message.kind == Kind.MESSAGE and bool(tips_at_or_below(message.pk or 0, [tip.pk], tip))
 
 
 def newest_branches(session: ChatSession) -> dict[int, tuple[Lane, TipHistory]]:

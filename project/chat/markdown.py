@@ -22,6 +22,8 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
+from compaction_app.values import EXTRACT_HEADING
+
 _DIRECTED = ("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "th", "td")
 _TAGS = {
     *_DIRECTED,
@@ -129,6 +131,11 @@ _PARSER.add_render_rule("table_close", lambda *_: "</table></div>")
 @lru_cache(maxsize=500)
 def render(text: str) -> SafeString:
     return mark_safe("".join(blocks(text)))  # noqa: S308  # each was cleaned
+
+
+def render_summary(text: str) -> SafeString:
+    """Each line of an extract is a quote: a Markdown sign that is left open in one must not reach the next."""
+    return render(text.replace("\n", "\n\n") if EXTRACT_HEADING in text else text)
 
 
 def blocks(text: str) -> list[str]:

@@ -195,7 +195,6 @@ def _generation(run: CompactionRun, **state: bool) -> Generation:
         pinned_number=pinned.depth if pinned else None,
         finished_at=run.finished_at,
         is_retired=summary.retired_at is not None,
-        is_extract=summary.is_extract,
         **state,
     )
 
@@ -289,6 +288,9 @@ def _shown(
     content, files = uploads.split_files(row.content) if row.role == Role.USER else (row.content, [])
     if is_carried := row.copy_of is not None and content.startswith(_CARRIED[0]):
         content = content.removeprefix(_CARRIED[0]).removesuffix(_CARRIED[2])
+        html: str = markdown.render_summary(content)
+    else:
+        html = markdown.render(content) if row.role == Role.ASSISTANT else ""
     attachments = [one for one in row.attachments or () if not uploads.picture_in(one)]
     return ShownMessage(
         id=row.pk,
@@ -296,7 +298,7 @@ def _shown(
         role=row.role,
         speaker=gettext("From another branch") if is_carried else _speaker(row),
         content=content,
-        html=markdown.render(content) if is_carried or row.role == Role.ASSISTANT else "",
+        html=html,
         files=tuple(files),
         pictures=tuple(map(str, (row.metadata or {}).get(uploads.PICTURES) or ())),
         hidden_characters=max(0, row.characters - SHOWN_CHARACTERS),

@@ -139,13 +139,10 @@ class Generation:
     is_on_branch: bool = True
     #: It tells of another conversation, which this one continues.
     is_handed_over: bool = False
-    #: It is made of quotes, a line each.
-    is_extract: bool = False
 
     @property
     def html(self) -> SafeString:
-        # A mark that is cut off in a line means nothing for the next one.
-        return markdown.render(self.text.replace("\n", "\n\n") if self.is_extract else self.text)
+        return markdown.render_summary(self.text)
 
     @property
     def covers(self) -> str:

@@ -62,7 +62,7 @@ class Uploads:
 
 def number(value: float, decimals: int = 0) -> str:
     """As the reader's language writes it."""
-    # Else the rest is cut off.
+    # Django cuts the digits off.
     return number_format(round(value, decimals), decimals, force_grouping=True)
 
 

@@ -200,7 +200,7 @@ def test_requests_stand_in_order_with_what_became_of_each() -> None:
     ]
     said[-3] = message(9, content="I don't see the tests. Run them.")
     assert "asked, done: Rename the module" in listed(said, room=1_000)
-    # In a small room the requests are told without their answers.
+    # In a small room the answers are left out.
     assert "→ The module" not in listed(said, room=500)
 
 

@@ -310,7 +310,7 @@ async function stream({ message, page, resume = false }) {
     }
   }
   removeEventListener("scroll", onScroll);
-  // The page that comes now finds nothing to draw: all of it at once takes long on a slow device.
+  // The rest is drawn before the page comes: in one task it takes long on a slow device.
   end();
   await draw();
   // Another page is shown by now, and the reply is stored all the same.
