@@ -6,14 +6,14 @@ from typing import Any
 
 from django.apps import apps
 from django.contrib.admin import AdminSite
-from django.db.models import OuterRef, Subquery
+from django.db.models import IntegerField, OuterRef, Subquery
 from django.db.models.functions import Left
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
-from compaction_app.admin.display import EMPTY, column, line, link, place, shortened, summary_name, value_of
+from compaction_app.admin.display import EMPTY, column, line, link, named, place, shortened, summary_name, value_of
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.values import Kind, Role
 
@@ -101,7 +101,11 @@ class Links:
     def columns(self, model: Any, *names: str) -> list[Callable[[Any], str]]:
         """Fields as columns of a list."""
         of = model._meta.get_field
-        return [column(name, of(name).verbose_name, partial(self._value, name)) for name in names]
+        return [column(name, of(name).verbose_name, partial(self._cell, name)) for name in names]
+
+    def _cell(self, name: str, obj: Any) -> str:
+        value, field = self._value(name, obj), obj._meta.get_field(name)
+        return named(field.verbose_name, value) if isinstance(field, IntegerField) else value
 
     def _value(self, name: str, obj: Any) -> str:
         field = obj._meta.get_field(name)

@@ -102,6 +102,12 @@ class LinkedFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(str(self.value()), str(self.only))] if self.value() else []
 
+    def choices(self, changelist: ChangeList) -> Any:
+        whole, only = super().choices(changelist)
+        # Words are searched for in one session or of one owner: of all they would find nothing.
+        yield {**whole, "query_string": changelist.get_query_string(remove=[str(self.parameter_name), "q"])}
+        yield only
+
 
 class SessionOfMessagesFilter(LinkedFilter):
     """One session's messages; ``ChatMessageAdmin`` orders them by session and id, as ``in_session`` needs it."""

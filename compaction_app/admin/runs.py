@@ -75,7 +75,8 @@ class CompactionRunAdmin(records.RecordAdmin):
 
     def columns(self, links: Links) -> Sequence[Any]:
         def made(run: CompactionRun) -> str:
-            return _with_notes(display.history_tokens(run), links.summary(run.summary_id))
+            tokens = display.named(_("history tokens"), display.history_tokens(run))
+            return _with_notes(tokens, links.summary(run.summary_id))
 
         def asked(run: CompactionRun) -> str:
             model = [display.line(display.model_name(run.summarizer_model), SHORT_NAME)] if run.summarizer_model else []

@@ -17,7 +17,7 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.db.models import BigIntegerField, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Left
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -27,6 +27,7 @@ from compaction_app.admin import display, records
 from compaction_app.admin.branches import BranchList, percent_of
 from compaction_app.admin.compacting import held_back, is_off
 from compaction_app.admin.display import column, number
+from compaction_app.admin.erasure import SEARCH
 from compaction_app.admin.links import Links
 from compaction_app.admin.messages import of_kind
 from compaction_app.conf import Mode
@@ -264,6 +265,8 @@ class ChatSessionAdmin(records.RecordAdmin):
             "settings_problem": problem,
             "held_back": held_back(obj) if resolved and not off else "",
             "search_url": links.url("chatmessage_changelist") if branches else "",
+            # A search of sessions led here: its words are looked for in this one next.
+            "searched": QueryDict(links.request.GET.get(SEARCH, "")).get("q", ""),
             "owner_url": links.url("chatmessage_changelist", owner=obj.owner_id) if obj.owner_id else "",
         }
 

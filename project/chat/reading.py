@@ -24,6 +24,7 @@ from compaction_app import chat
 from compaction_app.compaction.search_words import words_of_query
 from compaction_app.conf import get_settings
 from compaction_app.context.meter import meter_of
+from compaction_app.conversation.correct import CORRECTED
 from compaction_app.conversation.recall import excerpt_of
 from compaction_app.conversation.stream import STOPPED
 from compaction_app.exceptions import CompactionError
@@ -140,6 +141,7 @@ _RELATED_FIELDS = (
     "summary__content",
     "summary__extract",
     "summary__retired_at",
+    "summary__retired_reason",
     "summary__last_summarized_message__depth",
     "summary__pinned_message__depth",
     "anchor__depth",
@@ -152,6 +154,7 @@ def _runs_with_summary() -> QuerySet[CompactionRun]:
         "generation",
         "summarizer_model",
         "error_code",
+        "base",
         "tokens_before",
         "tokens_after",
         "messages_compacted",
@@ -172,7 +175,8 @@ def _generation_in_use(context: ChatContext, session: ChatSession) -> Generation
         run = CompactionRun(summary=summaries.filter(pk=context.summary_id).first())
     if run.summary is None:
         return None
-    generation = _generation(run, is_handed_over=session.is_handed_over)
+    told_elsewhere = session.is_handed_over
+    generation = _generation(run, is_handed_over=told_elsewhere, can_undo=bool(run.base_id) or not told_elsewhere)
     is_shared = any(message.origin == Origin.SHARED_EXTRACT for message in context.messages)
     return replace(generation, text=run.summary.extract, is_on_branch=False) if is_shared else generation
 
@@ -195,6 +199,7 @@ def _generation(run: CompactionRun, **state: bool) -> Generation:
         pinned_number=pinned.depth if pinned else None,
         finished_at=run.finished_at,
         is_retired=summary.retired_at is not None,
+        is_corrected=summary.retired_reason == CORRECTED,
         **state,
     )
 

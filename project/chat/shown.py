@@ -136,6 +136,10 @@ class Generation:
     why_no_model: str = ""
     is_in_use: bool = True
     is_retired: bool = False
+    #: A person put another text in its place.
+    is_corrected: bool = False
+    #: Without it the model reads an earlier summary, or the messages: what is told of another conversation stays.
+    can_undo: bool = True
     is_on_branch: bool = True
     #: It tells of another conversation, which this one continues.
     is_handed_over: bool = False

@@ -68,6 +68,7 @@ _SCRIPT: dict[str, str] = {
     "wait": _WAIT,
     "copy": _("Copy"),
     "copied": _("Copied"),
+    "close": _("Close"),
     "remove": _("Remove {name}"),
 }
 

@@ -121,6 +121,9 @@ def test_a_further_word_only_narrows_sessions_and_one_search_finds_the_chat_abou
     narrowed = viewer.get(url("chatsession_changelist", owner=demo.pk))
     assert {one.pk for one in narrowed.context["cl"].result_list} == {titled.pk, said.pk}
     assert "Only owner demo" in " ".join(narrowed.text.split())
+    # In a session that was found, its words are looked for next.
+    page = viewer.get(url("chatsession_change", said.pk, _changelist_filters="q=leave+tanker"))
+    assert 'size="30" value="leave tanker"' in page.text
 
 
 def test_who_may_not_read_messages_finds_no_session_by_what_they_say(client):
@@ -168,12 +171,15 @@ def test_texts_are_read_by_a_search_within_a_session_only_and_bounded_by_it(view
 def test_every_filter_beside_a_narrowed_list_leads_to_a_list(viewer):
     """What only summaries can be filtered by, the other list refuses."""
     session, *_ = compacted()
-    for query in ({"session": session.pk}, {"kind": "summary", "retired_at__isempty": "1"}):
+    words = {"q": "keeper"}
+    for query in ({"session": session.pk, **words}, {"kind": "summary", "retired_at__isempty": "1"}):
         page = viewer.get(url("chatmessage_changelist", **query)).text
         sidebar = page[page.index('id="changelist-filter"') :]
         links = [html.unescape(link) for link in re.findall(r'<a href="(\?[^"]*)"', sidebar)]
         assert len(links) > 3
         assert [link for link in links if viewer.get(url("chatmessage_changelist") + link).status_code != 200] == []
+        # No text is found there: left are Django's clearing of the filters, and the other kind.
+        assert [link for link in links if "q=" in link and "session=" not in link] == ["?q=keeper"] * ("q" in query)
 
 
 @pytest.mark.parametrize(

@@ -148,9 +148,18 @@ function notice(text, kind = "error") {
   line.className = `notice ${kind}`;
   if (kind === "error") line.setAttribute("role", "alert");
   line.textContent = text;
+  line.append(closer());
   const wasAtEnd = isAtEnd();
   find("#notices").replaceChildren(line);
   if (wasAtEnd) scrollToEnd();
+}
+
+function closer() {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "link close";
+  button.setAttribute("aria-label", words.close);
+  return button;
 }
 
 // Press a button that changes something: a turn, or a pin, an undo, another title.
@@ -475,6 +484,10 @@ document.addEventListener("click", (event) => {
     reached(text);
     copy(button, text.then(plain));
   }
+  if (event.target.closest(".notice .close")) {
+    find("#notices").replaceChildren();
+    if (hasKeys()) find("[data-draft] textarea").focus({ preventScroll: true });
+  }
   const code = event.target.closest(".copy-code");
   if (code) copy(code, plain(find("code", code.parentElement).textContent));
 });
@@ -582,6 +595,7 @@ async function refresh() {
 
 // Buttons that need a script.
 function decorate(page) {
+  for (const line of page.querySelectorAll(".notice")) line.append(closer());
   if (!navigator.clipboard) return;
   for (const button of page.querySelectorAll("[data-copy]")) button.hidden = false;
   for (const block of page.querySelectorAll("pre")) {

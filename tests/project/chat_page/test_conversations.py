@@ -146,6 +146,8 @@ class TestContinuing:
         assert re.search(r'<span class="around">Continued on \d+ \w+ \d+, ', page)
         new = ChatSession.objects.get(continues=nodes[1])
         assert new.messages.messages().count() == 5
+        # Nothing could take its place.
+        assert "/undo/" not in page
         chat.delete_session(session)
         assert "A chat before this one" in text_of(browser.get(first))
         # Undone meanwhile.

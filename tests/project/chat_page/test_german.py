@@ -76,7 +76,7 @@ def english_in(visitor, *addresses, **posted):
 def test_no_english_is_left_on_a_german_page(endpoint):
     owner, harbour = conversations.filled_harbour(lambda _name: THEIRS)
     session = harbour.session
-    ChatMessage.objects.messages().update(content=THEIRS)
+    ChatMessage.objects.update(content=THEIRS)
     visitor = Client()
     visitor.force_login(owner)
     chat.pin_message(harbour.first)

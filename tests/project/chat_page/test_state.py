@@ -129,6 +129,9 @@ class TestByHand:
         assert "The model reads your text from now on." in page
         assert "Written by: a person" in page
         assert "<i>The boat</i>" not in page
+        page = text_of(browser.get(url("branch", session, full), {"compactions": ""}))
+        assert page.index("<td><strong>in use here</strong></td>") < page.index("<td>corrected</td>")
+        assert page.count("The boat&lt;/i&gt; is blue.") > 1, "the text of each can be opened"
         # With what was written.
         page = text_of(browser.post(action, {"text": "Again."}))
         assert "is not in use any more" in page
