@@ -206,9 +206,10 @@ def _copies_of(erased: Collection[int], session_id: Any, own: ChatMessageQuerySe
     first = own.values("copy_of")
     source = ChatMessage.objects.using(own.db).in_session(session_id)
     copied = source.filter(Q(pk__in=first) | Q(copy_of__in=first))
-    alike = copied.values_list("pk", "copy_of", "created_at", "role")
-    gone = {(copy_of or pk, created_at, role) for pk, copy_of, created_at, role in alike if pk in erased}
-    copies = [one for one in lean(own) if (one.copy_of, one.created_at, one.role) in gone]
+    # What carries a summary over names that as its first, too.
+    alike = copied.values_list("pk", "copy_of", "created_at", "role", "kind")
+    gone = {(copy_of or pk, *others) for pk, copy_of, *others in alike if pk in erased}
+    copies = [one for one in lean(own) if (one.copy_of, one.created_at, one.role, one.kind) in gone]
     return sorted(copies, key=lambda one: one.depth)
 
 

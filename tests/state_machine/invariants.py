@@ -18,6 +18,9 @@ from tests.state_machine.tally import seen
 from tests.state_machine.teller import KEY
 from tests.state_machine.world import OPEN, World, pick
 
+#: Of a session, among which a meter looks for its branch's.
+_NEWEST_RUNS = 100
+
 
 class CheckedWorld(World):
     """A world that can compare itself with its model."""
@@ -192,11 +195,8 @@ class CheckedWorld(World):
         # At or below the cutoff of what is in use.
         path = [one.id for one in self.tree.path(node.id)]
         due = set(path[path.index(context.cutoff_id) :] if context.cutoff_id else path)
-        anchored = [
-            run
-            for run in self.runs()
-            if run.anchor_id in due and run.status != "skipped" and not run.is_for_another_branch
-        ]
+        made = [run for run in self.runs() if not run.is_for_another_branch]
+        anchored = [run for run in made[-_NEWEST_RUNS:] if run.anchor_id in due and run.status != "skipped"]
         newest = max(anchored, key=lambda run: run.pk, default=None)
         is_off = get_settings(self.session.settings).mode == "off"
         assert meter.run_id == (newest.pk if newest else None)

@@ -307,13 +307,15 @@ class World:
 
     def _reach(self, erased: set[int], gone: set[int], replacement: str, *, from_above: bool = False) -> None:
         """What is erased here goes in the conversations that continue this one, too."""
-        firsts = {self.tree[i].copy_of or i for i in erased}
+        # What carries a summary over names that as its first, too.
+        firsts = {(self.tree[i].copy_of or i, self.tree[i].is_summary) for i in erased}
         for other in [one for one in self._others() if one.source == self.session.pk]:
             path = {one.id for one in self.tree.path(other.continues)} if other.continues else set()
             is_above = from_above or bool(erased & path)
             with self.inside(other):
                 own = list(self.tree.nodes.values())
-                copies = [one for one in own if one.parent is not None and one.copy_of in firsts]
+                alike = [one for one in own if (one.copy_of, one.is_summary) in firsts]
+                copies = [one for one in alike if one.parent is not None]
                 messages = sorted((one for one in copies if not one.is_summary), key=lambda one: one.id)
                 first = {one.id for one in own if one.parent is None and one.order == 1}
                 tops = first if is_above else {one.id for one in messages[:1]}
