@@ -6,7 +6,7 @@ from typing import Any
 
 from django.apps import apps
 from django.contrib.admin import AdminSite
-from django.db.models import IntegerField, OuterRef, Subquery
+from django.db.models import DateTimeField, IntegerField, OuterRef, Subquery
 from django.db.models.functions import Left
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
@@ -105,7 +105,7 @@ class Links:
 
     def _cell(self, name: str, obj: Any) -> str:
         value, field = self._value(name, obj), obj._meta.get_field(name)
-        return named(field.verbose_name, value) if isinstance(field, IntegerField) else value
+        return named(field.verbose_name, value) if isinstance(field, IntegerField | DateTimeField) else value
 
     def _value(self, name: str, obj: Any) -> str:
         field = obj._meta.get_field(name)

@@ -104,13 +104,13 @@ class RecordList(ChangeList):
     def narrowing(self) -> list[str]:
         """What a link of another page narrowed the list to: Django's filters do not show it."""
         named = {name: self.params[name] for name in self.model_admin.narrowed_by if self.params.get(name)}
-        if self.result_list:
-            # Title and name come with the rows.
-            first = self.result_list[0]
-            if "session" in named:
-                named["session"] = self.links.session(first.session)
-            if "owner" in named:
-                named["owner"] = first.owner
+        # Title and name come with the rows.
+        first = self.result_list[0] if self.result_list else None
+        if "session" in named:
+            session = first.session if first else ChatSession.objects.filter(pk=named["session"]).first()
+            named["session"] = self.links.session(session) if session else named["session"]
+        if "owner" in named and first:
+            named["owner"] = first.owner
         return [format_html("{} {}", words(name), value) for name, value in named.items()]
 
 

@@ -88,7 +88,7 @@ def _newest_branch(session: Any) -> str:
         return format_html("{} {}", _("wrong settings"), size)
     over = _("Over what fits") if resolved.settings.mode == Mode.OFF else _("Over threshold")
     over = display.badge("failed", over) if session.history.tokens > budget.threshold else ""
-    return format_html("{} {} {}", percent_of(session.history, budget), over, size)
+    return display.named(_("newest branch"), format_html("{} {} {}", percent_of(session.history, budget), over, size))
 
 
 def _last_compaction(links: Links, run: CompactionRun | None) -> str:
@@ -98,7 +98,8 @@ def _last_compaction(links: Links, run: CompactionRun | None) -> str:
     reason = display.run_reason(run)
     when = format_html('<span class="compaction-note compaction-below">{}</span>', display.moment(run.finished_at))
     label = links.to("compactionrun", run.pk, display.run_badge(run))
-    return display.joined(filter(None, (label, reason, when if run.finished_at else "")), " ")
+    told = display.joined(filter(None, (label, reason, when if run.finished_at else "")), " ")
+    return display.named(_("last compaction"), told)
 
 
 def _owner(links: Links, session: ChatSession) -> str:

@@ -46,6 +46,8 @@ class Notice:
 
     level: int
     text: str
+    #: The page looks for what becomes of it.
+    is_open: bool = False
 
 
 def parse(text: str) -> Command | None:
@@ -77,20 +79,21 @@ def compact(
     if run is None and find_overspending(session):
         return Notice(messages.WARNING, gettext(FAILURES[Code.SPEND]))
     if run is None:
-        return Notice(messages.INFO, gettext(UNDER_WAY))
+        return Notice(messages.INFO, gettext(UNDER_WAY), is_open=True)
     # It is finished by now in deterministic mode, or if a worker was quick.
     run.refresh_from_db()
-    return Notice(*_outcome(run))
+    return _outcome(run)
 
 
-def _outcome(run: CompactionRun) -> tuple[int, str]:
+def _outcome(run: CompactionRun) -> Notice:
     if run.status == RunStatus.SKIPPED:
         told = gettext("Nothing to summarize: older messages are already summarized, or there are too few.")
-        return messages.INFO, told
+        return Notice(messages.INFO, told)
     if run.status == RunStatus.FAILED:
         told = gettext("Older messages could not be summarized: {why}. Nothing was changed.")
-        return messages.ERROR, told.format(why=why_it_failed(run.error_code) or run.error_code)
+        return Notice(messages.ERROR, told.format(why=why_it_failed(run.error_code) or run.error_code))
     if run.status == RunStatus.SUCCEEDED:
         told = gettext("Older messages are summarized: {before} → {after} tokens.")
-        return messages.SUCCESS, told.format(before=number(run.tokens_before or 0), after=number(run.tokens_after or 0))
-    return messages.SUCCESS, gettext(UNDER_WAY)
+        figures = {"before": number(run.tokens_before or 0), "after": number(run.tokens_after or 0)}
+        return Notice(messages.SUCCESS, told.format(**figures))
+    return Notice(messages.SUCCESS, gettext(UNDER_WAY), is_open=True)

@@ -130,6 +130,7 @@ def read_state(session: ChatSession, tip: ChatMessage | None) -> State:
         meter=Meter(measured, mode),
         generation=_generation_in_use(context, session),
         session=session,
+        depth=tip.depth,
         open_run=_progress(run) if run and run.is_open else "",
         failure=_failed(run) if run and run.status == RunStatus.FAILED else "",
     )
@@ -139,6 +140,8 @@ def read_state(session: ChatSession, tip: ChatMessage | None) -> State:
 
 _RELATED_FIELDS = (
     "summary__content",
+    "summary__model",
+    "summary__created_at",
     "summary__extract",
     "summary__retired_at",
     "summary__retired_reason",
@@ -190,14 +193,14 @@ def _generation(run: CompactionRun, **state: bool) -> Generation:
         number=run.generation,
         summary_id=summary.pk,
         text=summary.content,
-        model=run.summarizer_model,
+        model=run.summarizer_model or summary.model,
         why_no_model=_why(run) if run.error_code else "",
         tokens_before=run.tokens_before,
         tokens_after=run.tokens_after,
         messages_compacted=run.messages_compacted,
         cutoff_number=cutoff.depth,
         pinned_number=pinned.depth if pinned else None,
-        finished_at=run.finished_at,
+        finished_at=run.finished_at or summary.created_at,
         is_retired=summary.retired_at is not None,
         is_corrected=summary.retired_reason == CORRECTED,
         **state,
@@ -411,16 +414,18 @@ def read_generations(session: ChatSession, tip: ChatMessage | None, state: State
         .exclude(trigger=Trigger.CARRY_OVER)
         .order_by("-generation")[:GENERATIONS_SHOWN]
     )
+    runs += [CompactionRun(summary=one, anchor=one.parent) for one in _came_along(session)]
     on_branch = _ids_on_branch(tip, [run.anchor.depth for run in runs if run.anchor])
     in_use = state.context.summary_id if state.context else None
-    came_along = [state.generation] if state.generation and state.generation.number is None else []
     return [
-        *(
-            _generation(run, is_in_use=run.summary_id == in_use, is_on_branch=run.anchor_id in on_branch)
-            for run in runs
-        ),
-        *came_along,
+        _generation(run, is_in_use=run.summary_id == in_use, is_on_branch=run.anchor_id in on_branch) for run in runs
     ]
+
+
+def _came_along(session: ChatSession) -> QuerySet[ChatMessage]:
+    """Summaries of a copy and of what continues a conversation, whose runs are in the first one."""
+    found = ChatMessage.objects.filter(session=session, copy_of__isnull=False).summaries().filter(made_by=None)
+    return found.select_related("last_summarized_message", "pinned_message", "parent").order_by("-pk")
 
 
 def _ids_on_branch(tip: ChatMessage | None, depths: Sequence[int]) -> set[int]:

@@ -149,6 +149,11 @@ class Generation:
         return markdown.render_summary(self.text)
 
     @property
+    def figures(self) -> str:
+        """Tokens sent before and after; "" where they are known of another conversation alone."""
+        return "" if self.tokens_before is self.tokens_after is None else f"{self.before} → {self.after}"
+
+    @property
     def covers(self) -> str:
         if self.is_handed_over:
             return gettext("Earlier messages are summarized")
@@ -238,6 +243,8 @@ class State:
 
     context: ChatContext | None = None
     session: ChatSession | None = None
+    #: Of the tip.
+    depth: int = 0
     meter: Meter | None = None
     generation: Generation | None = None
     #: The state of the run that is open on this branch, if one is.
@@ -320,8 +327,11 @@ class State:
 
     @property
     def cutoff_end(self) -> int:
-        """The end of a page that shows the cutoff and some messages after it."""
-        return self.generation.cutoff_number + PAGE_SIZE // 2 if self.generation else 0
+        """The end of a page that shows the cutoff and some messages after it: of the newest page, if that has it."""
+        if self.generation is None:
+            return 0
+        cutoff = self.generation.cutoff_number
+        return self.depth if self.depth - cutoff < PAGE_SIZE else cutoff + PAGE_SIZE // 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

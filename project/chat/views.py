@@ -36,7 +36,7 @@ from compaction_app.exceptions import CompactionError
 from compaction_app.models import ChatMessage, ChatSession
 from compaction_app.models.words import why_it_failed
 from compaction_app.spending import find_overspending
-from compaction_app.values import Role, RunStatus, Trigger
+from compaction_app.values import PERSON, Role, RunStatus, Trigger
 from project.chat import commands, markdown, reading, turns, uploads
 from project.chat.forms import EditForm, MessageForm, NewForm, TitleForm
 from project.chat.shown import PAGE_SIZE
@@ -180,7 +180,8 @@ def rename(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
             messages.error(
                 request, _("Something was erased since this page was opened. Rename the conversation again.")
             )
-    return redirect("chat:session", session_id)
+    tip = _whole_number(request.POST.get("tip"))
+    return redirect("chat:branch", session_id, tip) if tip else redirect("chat:session", session_id)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -441,8 +442,7 @@ def cut(request: HttpRequest, session_id: uuid.UUID, message_id: int) -> HttpRes
     found = _own_session(request, session_id)
     tip = _message(found, _whole_number(request.POST.get("tip")))
     try:
-        notice = commands.compact(found, tip, "", until=_message(found, message_id))
-        messages.add_message(request, notice.level, notice.text, extra_tags="open")
+        _tell(request, commands.compact(found, tip, "", until=_message(found, message_id)))
     except CompactionError as error:
         messages.error(request, words_for(error))
     return redirect(_address(tip))
@@ -478,6 +478,8 @@ def undo(request: HttpRequest, session_id: uuid.UUID, message_id: int, summary_i
     chat.retire_summary(summary, reason="Undone by the owner of the conversation.")
     state, mode = reading.read_state(found, tip), get_settings(found.settings).mode
     told = [_("The summary is undone."), state.read_now]
+    if summary.model == PERSON:
+        told.append(_("What it had corrected stays in the list of /compactions."))
     if is_due := state.needs_summary and mode not in (Mode.OFF, Mode.MANUAL) and not find_overspending(found):
         # Which is asked for already; the page waits for it.
         told.append(_("The conversation is too long for the model as it is, so another summary is written."))
@@ -514,9 +516,12 @@ def _run_command(
     if command.name != commands.COMPACT:
         form.add_error("content", commands.unknown(command))
         return _branch_page(request, session, tip, form=form, status=REFUSED)
-    notice = commands.compact(session, tip, command.argument)
-    messages.add_message(request, notice.level, notice.text)
+    _tell(request, commands.compact(session, tip, command.argument))
     return redirect(address)
+
+
+def _tell(request: HttpRequest, notice: commands.Notice) -> None:
+    messages.add_message(request, notice.level, notice.text, extra_tags="open" if notice.is_open else "")
 
 
 def _refuse_edit(request: HttpRequest, session: ChatSession, original: ChatMessage, form: EditForm) -> HttpResponse:

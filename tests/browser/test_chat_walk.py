@@ -174,14 +174,14 @@ def test_the_window_fills_and_a_summary_comes_and_goes(open_page, marit, broker)
     # The page waits already, for the summary in place of the one that was undone.
     with page.expect_response(lambda answer: answer.request.method == "POST"):
         send(page, "/compact Keep every number of a berth.")
-    page.locator("[data-open]").wait_for()
+    page.locator("#state [data-open]").wait_for()
     run = CompactionRun.objects.latest("id")
     assert run.instructions == "Keep every number of a berth."
     CompactionRun.objects.filter(pk=run.pk).update(status=RunStatus.FAILED, error_code="quota")
     told_why = "could not be summarized: the provider's quota is used up."
     page.locator("#state", has_text=told_why).wait_for()
     page.get_by_role("button", name="Try again").click()
-    page.locator("[data-open]").wait_for()
+    page.locator("#state [data-open]").wait_for()
     assert compact_branch(CompactionRun.objects.latest("id").pk) == RunStatus.SUCCEEDED
     page.locator("summary", has_text="are summarized · show").wait_for()
     send(page, "/compactions")
@@ -404,6 +404,18 @@ def test_a_person_sees_what_fills_the_window_says_up_to_where_and_corrects(open_
     assert chat.find_summary(tip).content == "The keeper's name is **Ida**."
     page.locator("#cutoff summary").first.click()
     expect(page.locator("#cutoff strong")).to_have_text("Ida")
+    # What was typed of a summary that is undone is not in the box of the one before.
+    chat.compact(chat.append_messages(session, tip, conversations.turns(13, 8))[-1])
+    go(page, session)
+    page.locator("#cutoff summary").first.click()
+    page.locator("#cutoff").get_by_text("Correct", exact=True).click()
+    page.get_by_label("Text of the summary").fill("It is Ole.")
+    press(page, "Use this text")
+    expect(page.get_by_text("The model reads your text from now on.")).to_be_visible()
+    page.get_by_role("button", name="undo").click()
+    expect(page.get_by_text("What it had corrected stays in the list")).to_be_visible()
+    expect(page.get_by_label("Text of the summary")).to_have_value("The keeper's name is **Ida**.")
+    expect(page.locator("#cutoff .card")).to_be_hidden()
 
 
 @pytest.mark.parametrize("size", [PHONE, pytest.param(None, marks=pytest.mark.long)])

@@ -113,8 +113,16 @@ function show(page, address, { push = false, at = null, focus = [] } = {}) {
   // The place of an article may be such that its box for an edit begins behind the page's head.
   find("form.edit textarea[autofocus]")?.scrollIntoView({ block: "nearest", behavior: "instant" });
   if (held && document.activeElement === document.body) focus.push(`#${held.id}`);
-  const next = focus.map((one) => find(one)).find(Boolean);
+  const there = focus.map((one) => find(one)).filter(Boolean);
+  const next = there.find(isInView) ?? there[0];
   (find("[autofocus]") ?? next)?.focus({ preventScroll: true });
+}
+
+function isInView(element) {
+  const { top, bottom } = element.getBoundingClientRect();
+  const composer = find(".composer");
+  const end = composer?.contains(element) ? innerHeight : (composer?.getBoundingClientRect().top ?? innerHeight);
+  return top > 0 && bottom <= end;
 }
 
 const isAtEnd = () => document.documentElement.scrollHeight - innerHeight - scrollY < 80;
@@ -200,7 +208,7 @@ async function post(form, body) {
     // The button was off meanwhile, or is gone: the focus goes where it led.
     const popover = form.closest("[popover]")?.id;
     const opener = popover ? `[popovertarget=${popover}]` : "#cutoff summary";
-    const focus = article ? [`#${article.id} .more > summary`, `#${article.id}`] : [opener, "[data-draft] textarea"];
+    const focus = [...(article ? [`#${article.id} .more > summary`, `#${article.id}`] : [opener]), "[data-draft] textarea"];
     const isLost = document.activeElement === document.body && hasKeys();
     const then = { push: answer.redirected, at: place, focus: isLost ? focus : [] };
     show(answered, answer.redirected ? answer.url : location.href, then);
@@ -446,6 +454,7 @@ function listFiles(form) {
         for (const other of input.files) if (other !== file) rest.items.add(other);
         input.files = rest.files;
         listFiles(form);
+        if (hasKeys()) find("[data-draft] textarea").focus({ preventScroll: true });
       };
       item.append(name, size, remove);
       if (file.type.startsWith("image/")) showPicture(file, item);
@@ -633,4 +642,4 @@ async function resume(message) {
 
 decorate(document);
 begin();
-if (!location.hash) document.getElementById("latest")?.scrollIntoView();
+if (!location.hash) find("#compactions, #latest")?.scrollIntoView();

@@ -31,12 +31,14 @@ def test_a_command_is_a_slash_and_a_word_at_the_very_beginning(text, command):
 class TestCommands:
     def told(self, browser, response):
         page = text_of(browser.get(response.url))
-        return re.findall(r'<p class="notice [a-z]+">(.*?)</p>', page)
+        return re.findall(r'<p class="notice [a-z]+"(?: data-open)?>(.*?)</p>', page)
 
     def test_compact_says_why_there_is_none(self, browser, session, full):
         send(browser, session, "/compact", parent=full)
         told = self.told(browser, send(browser, session, "/compact", parent=full))
         assert told[-1] == "A summary is under way."
+        page = text_of(browser.get(send(browser, session, "/compact", parent=full).url))
+        assert " data-open>A summary is under way." in page, "the page waits for it"
         run = CompactionRun.objects.get()
         assert (run.trigger, run.tip, stored(session)) == ("manual", full, 20)
         nothing = "Nothing to summarize: older messages are already summarized, or there are too few."

@@ -49,7 +49,9 @@ class TestConversations:
         assert "Why?" not in page
 
     def test_one_is_renamed_and_deleted(self, browser, session):
-        browser.post(url("rename", session), {"title": "Harbour"})
+        first, _last = (grow(session, 2) for _ in range(2))
+        answer = browser.post(url("rename", session), {"title": "Harbour", "tip": first.pk})
+        assert answer.url == url("branch", session, first), "on the branch that was shown"
         assert "Harbour" in text_of(browser.get(url("delete", session)))
         browser.post(url("delete", session))
         assert not ChatSession.objects.exists()
@@ -148,12 +150,19 @@ class TestContinuing:
         assert new.messages.messages().count() == 5
         # Nothing could take its place.
         assert "/undo/" not in page
+        [came], [tip] = new.messages.summaries(), chat.tips(new)
+        browser.post(reverse("chat:correct", args=[new.pk, tip.pk, came.pk]), {"text": "The keeper is Ida."})
+        page = text_of(browser.get(url("branch", new, tip), {"compactions": ""}))
+        assert page.count("earlier ones") == 1, "the one that came along is there as it was"
+        assert "The keeper was named." in page[page.index("<td>corrected</td>") :]
+        assert "? →" not in page
+        assert "None" not in page
+        assert "/undo/" not in page
         chat.delete_session(session)
         assert "A chat before this one" in text_of(browser.get(first))
         # Undone meanwhile.
-        [summary] = new.messages.summaries()
         answer = browser.post(url("hand_over", new, chat.tips(new)[0]), follow=True)
-        assert "There is no summary now that a new chat can begin with." in text_of(answer), summary.retired_at
+        assert "There is no summary now that a new chat can begin with." in text_of(answer)
 
     @pytest.mark.django_db(transaction=True)
     def test_what_the_other_branch_found_is_brought_here(self, browser, session):

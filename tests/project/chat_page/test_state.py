@@ -128,6 +128,7 @@ class TestByHand:
         assert chat.find_summary(full).content == "<i>The boat</i> is blue."
         assert "The model reads your text from now on." in page
         assert "Written by: a person" in page
+        assert f"?end={full.depth}#cutoff" in page, "the newest page has it"
         assert "<i>The boat</i>" not in page
         page = text_of(browser.get(url("branch", session, full), {"compactions": ""}))
         assert page.index("<td><strong>in use here</strong></td>") < page.index("<td>corrected</td>")
