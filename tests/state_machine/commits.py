@@ -45,6 +45,8 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
     due = let_go + [node for node in path[start : at + 1] if node.id != pin]
     covered, lookahead = tuple(node.id for node in due), told.lookahead if told else ()
     assert due, "covers nothing but the pin"
+    # The working memory keeps requests that the base's extract had no room for.
+    covered_before = [tree[i] for link in tree.chain(base) for i in link.covered if i in tree] if base else []
     if told:
         assert told.covered == covered, "covered is not what stands between the cutoffs"
         assert told.covered_serials == serials_of(due), "left out of the summarizer's input"
@@ -57,7 +59,7 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
         # It goes on from the base's extract, which may tell what the base's text does not.
         earlier = serials_in(f"{base.content} {base.extract}") if base else set()
         quoted = serials_in(row.text) - earlier
-        known = path if is_by_person else due
+        known = path if is_by_person else [*due, *covered_before]
         assert quoted <= told_by(known), "it tells of what nobody was shown"
     shown = (
         {*covered, *lookahead, *(ids if is_by_person else ())}
@@ -76,8 +78,6 @@ def check_commit(tree: Tree, row: ChatMessage, run: CompactionRun, told: Told | 
         # Of a small summarizer's input the prompt's own words take a part.
         assert list(lookahead) == (fits[len(fits) - len(lookahead) :] if told.max_input else fits)
         assert count(row.extract) <= told.target_tokens or told.target_tokens < run.request["target_tokens"]
-    # The working memory keeps requests that the base's extract had no room for.
-    covered_before = [tree[i] for link in tree.chain(base) for i in link.covered if i in tree] if base else []
     quotable = told_by([*due, *covered_before]) | (serials_in(base.extract) | tree.told_above if base else set())
     beyond = serials_in(row.extract) - quotable
     assert not beyond, f"the extract tells of what the cutoff does not cover: {beyond}"
