@@ -201,6 +201,7 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
         lambda text: (display.line(text, 80), display.text_block(text), display.code_block(text)),
         lambda text: (display.json_block({text: [text]}), display.figures({text: text}), display.joined([text])),
         lambda text: (display.call_line(_call(text)), display.link(text, text), display.badge(text, text)),
+        lambda text: display.labelled(text, text),
     ],
     catalog: [catalog.known_window.__wrapped__, catalog.readings.__wrapped__],
     overflow: [_find_overflow],

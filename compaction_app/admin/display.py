@@ -220,9 +220,9 @@ def value_of(obj: Any, field: Any) -> str:
     return EMPTY if value in (None, "") else show(value) if show else line(str(value))
 
 
-def named(name: Any, value: str) -> str:
+def labelled(value: str, label: Any) -> str:
     """A value in a list; on a phone its name stands before it, since a list has no heads of columns there."""
-    return format_html('<span data-name="{}">{}</span>', name, value) if value != EMPTY else EMPTY
+    return format_html('<span data-name="{}">{}</span>', label, value) if value != EMPTY else EMPTY
 
 
 def column(name: str, description: Any, value: Callable[[Any], str]) -> Callable[[Any], str]:

@@ -13,7 +13,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
-from compaction_app.admin.display import EMPTY, column, line, link, named, place, shortened, summary_name, value_of
+from compaction_app.admin.display import EMPTY, column, labelled, line, link, place, shortened, summary_name, value_of
 from compaction_app.models import ChatMessage, ChatSession, CompactionRun
 from compaction_app.values import Kind, Role
 
@@ -105,7 +105,7 @@ class Links:
 
     def _cell(self, name: str, obj: Any) -> str:
         value, field = self._value(name, obj), obj._meta.get_field(name)
-        return named(field.verbose_name, value) if isinstance(field, IntegerField | DateTimeField) else value
+        return labelled(value, field.verbose_name) if isinstance(field, IntegerField | DateTimeField) else value
 
     def _value(self, name: str, obj: Any) -> str:
         field = obj._meta.get_field(name)

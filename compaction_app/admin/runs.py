@@ -75,7 +75,7 @@ class CompactionRunAdmin(records.RecordAdmin):
 
     def columns(self, links: Links) -> Sequence[Any]:
         def made(run: CompactionRun) -> str:
-            tokens = display.named(_("history tokens"), display.history_tokens(run))
+            tokens = display.labelled(display.history_tokens(run), _("history tokens"))
             return _with_notes(tokens, links.summary(run.summary_id))
 
         def asked(run: CompactionRun) -> str:

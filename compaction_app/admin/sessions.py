@@ -88,7 +88,9 @@ def _newest_branch(session: Any) -> str:
         return format_html("{} {}", _("wrong settings"), size)
     over = _("Over what fits") if resolved.settings.mode == Mode.OFF else _("Over threshold")
     over = display.badge("failed", over) if session.history.tokens > budget.threshold else ""
-    return display.named(_("newest branch"), format_html("{} {} {}", percent_of(session.history, budget), over, size))
+    return display.labelled(
+        format_html("{} {} {}", percent_of(session.history, budget), over, size), _("newest branch")
+    )
 
 
 def _last_compaction(links: Links, run: CompactionRun | None) -> str:
@@ -99,7 +101,7 @@ def _last_compaction(links: Links, run: CompactionRun | None) -> str:
     when = format_html('<span class="compaction-note compaction-below">{}</span>', display.moment(run.finished_at))
     label = links.to("compactionrun", run.pk, display.run_badge(run))
     told = display.joined(filter(None, (label, reason, when if run.finished_at else "")), " ")
-    return display.named(_("last compaction"), told)
+    return display.labelled(told, _("last compaction"))
 
 
 def _owner(links: Links, session: ChatSession) -> str:
