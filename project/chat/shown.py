@@ -138,7 +138,7 @@ class Generation:
     is_retired: bool = False
     #: A person put another text in its place.
     is_corrected: bool = False
-    #: Without it the model reads an earlier summary, or the messages: what is told of another conversation stays.
+    #: An earlier one, or the messages, can take its place: of what was said in another conversation neither is here.
     can_undo: bool = True
     is_on_branch: bool = True
     #: It tells of another conversation, which this one continues.
@@ -150,8 +150,9 @@ class Generation:
 
     @property
     def figures(self) -> str:
-        """Tokens sent before and after; "" where they are known of another conversation alone."""
-        return "" if self.tokens_before is self.tokens_after is None else f"{self.before} → {self.after}"
+        """Tokens sent before and after; "" for one that came along from another conversation."""
+        is_known = self.tokens_before is not None or self.tokens_after is not None
+        return f"{self.before} → {self.after}" if is_known else ""
 
     @property
     def covers(self) -> str:
