@@ -19,7 +19,7 @@ from compaction_app.tree.verify import verify_session
 from tests.builders import grow
 from tests.conversation.asking import say
 from tests.fake_summarizer import FakeSummarizer
-from tests.small import small
+from tests.small import anchored_summary, small
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_window")]
 
@@ -204,6 +204,21 @@ class TestErasures:
                 assert verify_session(session).problems == []
         assert fresh(summary).content == ""
         assert fresh(brought).content == "[redacted]"
+
+    def test_what_continues_it_is_erased_once(self, branches, carried):
+        """A summary, and the message that carries it over, may be of one moment: this is no copy of that."""
+        anchored_summary(branches[1][-1], branches[1][1], content="Two boats.")
+        new = chat.hand_over(grow(carried.session, carried, "u a")[-1])
+        chat.redact_message(branches[0][3])
+        summary = ChatMessage.objects.get(pk=carried.copy_of)
+        of_one_moment = ChatMessage.objects.filter(copy_of=summary.pk)
+        assert of_one_moment.update(created_at=summary.created_at) == 2
+        new.refresh_from_db()
+        before = new.erasures
+        chat.delete_message(branches[0][-1])
+        assert not ChatMessage.objects.filter(pk=summary.pk).exists()
+        new.refresh_from_db()
+        assert new.erasures == before > 0
 
     def test_with_its_session_goes_what_others_have_of_it(self, branches, carried):
         copy = chat.copy_branch(carried)
