@@ -89,6 +89,7 @@ def test_use_chat(open_page, server, session):
     until_stored(page)
     page.get_by_role("button", name="Again").click()
     expect(shown(page)).to_contain_text("Hi again.")
+    until_stored(page)
     say("Good evening", "Edit", 0)
     expect(shown(page)).to_contain_text("Good evening to you.")
     until_stored(page)
