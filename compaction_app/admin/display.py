@@ -221,7 +221,7 @@ def value_of(obj: Any, field: Any) -> str:
 
 
 def labelled(value: str, label: Any) -> str:
-    """A value in a list; on a phone its name stands before it, since a list has no heads of columns there."""
+    """A value of a list with its name, which the style sheet shows on a phone: there the table has no header row."""
     return format_html('<span data-name="{}">{}</span>', label, value) if value != EMPTY else EMPTY
 
 

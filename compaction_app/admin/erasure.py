@@ -28,7 +28,7 @@ from compaction_app.admin import display
 from compaction_app.admin.compacting import COMPACT, held_back, requested_after
 from compaction_app.admin.display import joined
 from compaction_app.admin.links import Links
-from compaction_app.admin.records import RecordAdmin
+from compaction_app.admin.records import SEARCH, RecordAdmin
 from compaction_app.conversation.erase import carried_from, continued_with, live_built_on, quotations_of
 from compaction_app.exceptions import CompactionError, MessageNotFound
 from compaction_app.models import ChatMessage, ChatSession, sql
@@ -40,8 +40,6 @@ from compaction_app.values import ChatContext, Origin
 
 #: Live summaries that a page names.
 _MOST_NAMED = 50
-#: In the address of a record: how Django keeps the list that led to it.
-SEARCH = "_changelist_filters"
 
 
 class RedactForm(forms.Form):

@@ -27,8 +27,9 @@ from compaction_app.admin import display, records, summaries
 from compaction_app.admin.compacting import COMPACT, CarryOverForm, CompactForm, is_off, request_branch_compaction
 from compaction_app.admin.contexts import context_here, context_then
 from compaction_app.admin.display import column, number
-from compaction_app.admin.erasure import SEARCH, ErasingAdmin
+from compaction_app.admin.erasure import ErasingAdmin
 from compaction_app.admin.links import Links
+from compaction_app.admin.records import SEARCH
 from compaction_app.admin.transcripts import goes_on, transcript_of
 from compaction_app.conversation.hand_over import needs_summary
 from compaction_app.exceptions import CompactionError, CompactionRefused, InvalidMessage

@@ -40,6 +40,8 @@ from compaction_app.models.words import words
 
 #: The sections of a record's page: a heading, and labels with values.
 Sections = Sequence[tuple[str, Sequence[tuple[str, str]]]]
+#: In the address of a record: how Django keeps the list that led to it.
+SEARCH = "_changelist_filters"
 #: Lookups of a column in an address that search no text.
 _LOOKUPS = frozenset({"", "exact", "in", "isnull", "isempty", "gt", "gte", "lt", "lte"})
 _OF_DATES = frozenset({"year", "month", "day"})
@@ -100,7 +102,8 @@ class RecordList(ChangeList):
         """Address of the list that is not narrowed. Texts are looked for within one session only."""
         return self.get_query_string(remove=[*self.model_admin.narrowed_by, "q", "p"])
 
-    @property
+    # A template asks twice, and an empty list asks the database.
+    @cached_property
     def narrowing(self) -> list[str]:
         """What a link of another page narrowed the list to: Django's filters do not show it."""
         named = {name: self.params[name] for name in self.model_admin.narrowed_by if self.params.get(name)}

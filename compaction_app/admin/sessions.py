@@ -27,9 +27,9 @@ from compaction_app.admin import display, records
 from compaction_app.admin.branches import BranchList, percent_of
 from compaction_app.admin.compacting import held_back, is_off
 from compaction_app.admin.display import column, number
-from compaction_app.admin.erasure import SEARCH
 from compaction_app.admin.links import Links
 from compaction_app.admin.messages import of_kind
+from compaction_app.admin.records import SEARCH
 from compaction_app.conf import Mode
 from compaction_app.context.reading import ResolvedRequest, resolve_request
 from compaction_app.contrib import histories

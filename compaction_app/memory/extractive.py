@@ -83,7 +83,7 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
 
 
 def _written_by_person(request: SummaryRequest) -> str:
-    """A person's own words in the base: its whole text, or what stands above the quoted lines.
+    """What a person wrote of the base: all of its text, or in an extract the part above the extract's heading.
 
     The column ``extract`` has none of it: other branches are shown that, and the author may have read past the cutoff.
     """

@@ -39,7 +39,7 @@ _LONGEST, _EARLIER = 1_200, 240
 _IN_VIEW = "the request in view"
 #: Below so many tokens there are only symbols. Plan, commands and requests may each take this share of the others.
 _LEAST, _SHARE = 150, 0.5
-#: Of a larger room, answers to requests may take this share of what is over so many tokens.
+#: A room of more tokens than this has answers to requests, too: they may take this share of the tokens above it.
 _ENOUGH, _ANSWERS = 600, 0.5
 #: An entry is shortened only if more than so many tokens are left for it.
 _PART = 12

@@ -174,8 +174,7 @@ def _generation_in_use(context: ChatContext, session: ChatSession) -> Generation
     run = _runs_with_summary().filter(summary_id=context.summary_id).first()
     if run is None:
         # Its conversation is a copy; the run is in the first one.
-        summaries = ChatMessage.objects.select_related("last_summarized_message", "pinned_message")
-        run = CompactionRun(summary=summaries.filter(pk=context.summary_id).first())
+        run = CompactionRun(summary=_without_run(session).filter(pk=context.summary_id).first())
     if run.summary is None:
         return None
     told_elsewhere = session.is_handed_over
@@ -414,7 +413,8 @@ def read_generations(session: ChatSession, tip: ChatMessage | None, state: State
         .exclude(trigger=Trigger.CARRY_OVER)
         .order_by("-generation")[:GENERATIONS_SHOWN]
     )
-    runs += [CompactionRun(summary=one, anchor=one.parent) for one in _came_along(session)]
+    left = GENERATIONS_SHOWN - len(runs)
+    runs += [CompactionRun(summary=one, anchor=one.parent) for one in _without_run(session)[:left]]
     on_branch = _ids_on_branch(tip, [run.anchor.depth for run in runs if run.anchor])
     in_use = state.context.summary_id if state.context else None
     return [
@@ -422,9 +422,9 @@ def read_generations(session: ChatSession, tip: ChatMessage | None, state: State
     ]
 
 
-def _came_along(session: ChatSession) -> QuerySet[ChatMessage]:
-    """Summaries of a copy and of what continues a conversation, whose runs are in the first one."""
-    found = ChatMessage.objects.filter(session=session, copy_of__isnull=False).summaries().filter(made_by=None)
+def _without_run(session: ChatSession) -> QuerySet[ChatMessage]:
+    """Summaries that came along with a copy, or with what continues a conversation: their runs are in the first."""
+    found = ChatMessage.objects.filter(session=session, made_by=None).summaries()
     return found.select_related("last_summarized_message", "pinned_message", "parent").order_by("-pk")
 
 

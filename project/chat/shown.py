@@ -138,7 +138,7 @@ class Generation:
     is_retired: bool = False
     #: A person put another text in its place.
     is_corrected: bool = False
-    #: An earlier one, or the messages, can take its place: of what was said in another conversation neither is here.
+    #: False where nothing could take its place: it tells of another conversation, and there is none before it.
     can_undo: bool = True
     is_on_branch: bool = True
     #: It tells of another conversation, which this one continues.

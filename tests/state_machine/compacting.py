@@ -230,7 +230,8 @@ class CompactingWorld(CheckedWorld):
         if until is not None and until not in self.ends_of_turns(tip):
             problem = problem or ("until" if get_settings(self.session.settings).mode != "off" else "")
         if problem:
-            with pytest.raises(InvalidMessage) as wrong:
+            said = {"text": "too long", "until": rf"essage {until.id if until else 0}\b"}[problem]
+            with pytest.raises(InvalidMessage, match=said) as wrong:
                 chat.compact(self.row(tip), **asked)
             assert wrong.value.field == problem
             seen[f"by hand: {problem}"] += 1

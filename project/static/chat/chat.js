@@ -294,7 +294,7 @@ async function stream({ message, page, resume = false }) {
   halt.onclick = () => {
     halt.disabled = true;
     // The button goes, and the focus with it.
-    if (hasKeys()) find("[data-draft] textarea").focus({ preventScroll: true });
+    focusBox();
     reached(stop(message)).finally(() => {
       halt.disabled = false;
     });
@@ -454,7 +454,7 @@ function listFiles(form) {
         for (const other of input.files) if (other !== file) rest.items.add(other);
         input.files = rest.files;
         listFiles(form);
-        if (hasKeys()) find("[data-draft] textarea").focus({ preventScroll: true });
+        focusBox();
       };
       item.append(name, size, remove);
       if (file.type.startsWith("image/")) showPicture(file, item);
@@ -495,7 +495,7 @@ document.addEventListener("click", (event) => {
   }
   if (event.target.closest(".notice .close")) {
     find("#notices").replaceChildren();
-    if (hasKeys()) find("[data-draft] textarea").focus({ preventScroll: true });
+    focusBox();
   }
   const code = event.target.closest(".copy-code");
   if (code) copy(code, plain(find("code", code.parentElement).textContent));
@@ -519,6 +519,10 @@ document.addEventListener("submit", (event) => {
 });
 
 const hasKeys = () => matchMedia("(hover: hover)").matches;
+
+function focusBox() {
+  if (hasKeys()) find("[data-draft] textarea").focus({ preventScroll: true });
+}
 
 document.addEventListener("keydown", (event) => {
   const more = event.key === "Escape" && event.target.closest(".more[open]");
