@@ -4,9 +4,8 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
-from compaction_app.memory.statements import NOBODY, Statement
+from compaction_app.memory.statements import NOBODY, Statement, Worth
 from compaction_app.memory.word_tables import FIRST_PERSON
 from compaction_app.memory.words import UNSPACED_SIGN, stem
 from compaction_app.values import Role
@@ -32,18 +31,6 @@ _PRICED = 12
 _LAST = 20
 
 
-class _Worth(NamedTuple):
-    cost: int
-    factor: float
-    bonus: float
-    words: tuple[tuple[str, float], ...]
-    needs: list[int]
-    mentions: list[int]
-
-    def gain(self, faded: Mapping[str, float]) -> float:
-        return self.bonus + self.factor * sum([value * faded.get(word, 1.0) for word, value in self.words])
-
-
 def mark_names(statements: Sequence[Statement]) -> None:
     """Mark a word as a name everywhere, if it is marked in half of its uses or capitalised in all of them."""
     often = Counter(word for one in statements for word in one.words.content)
@@ -56,6 +43,26 @@ def mark_names(statements: Sequence[Statement]) -> None:
     )
     for one in statements:
         one.words = one.words._replace(marked=one.words.content & names)
+
+
+def appraise(statements: Sequence[Statement]) -> None:
+    """What each is worth where nothing is told yet."""
+    labels = {stem(part.lower()) for speaker in {one.speaker for one in statements} for part in speaker.label.split()}
+    # What stands side by side again and again is a word; on average a pair is worth one.
+    pairs = Counter(word for one in statements for word in one.words.content if UNSPACED_SIGN.match(word))
+    often_said = {word: _ONE_PAIR + math.log2(often) for word, often in pairs.items()}
+    usual = sum(often_said.values()) / max(1, len(often_said))
+    plain = {word: often / usual for word, often in often_said.items()}
+    for one in statements:
+        # "Keep it up!" cheers somebody on.
+        is_rule = (one.is_rule or (one.speaker.role == NOBODY and one.demand > 0)) and "!" not in one.text
+        marked = one.words.marked
+        words = [(word, MARKED if word in marked else plain.get(word, 1.0)) for word in one.words.content - labels]
+        factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
+        if FIRST_PERSON.search(one.text, one.words.cues):
+            factor *= _OWN_AMONG_PEOPLE if one.speaker.name and one.speaker.role != Role.TOOL else _OWN
+        bonus = (_FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight) if is_rule else 0.0
+        one.worth = Worth(words, factor, bonus)
 
 
 def choose(
@@ -71,21 +78,44 @@ def choose(
 
     ``told``: how often each stem is told elsewhere. ``first``: places that come before any other.
     """
-    worth = _appraise(statements, costs, focus)
+    place = {id(one): i for i, one in enumerate(statements)}
+    worth = [one.worth or Worth([], 0.0, 0.0) for one in statements]
+    bonuses = [0.0 if one.is_told else own.bonus for one, own in zip(statements, worth, strict=True)]
+    factors = [
+        own.factor * (_FOCUS if focus and not focus.isdisjoint(one.words.content) else 1.0)
+        for one, own in zip(statements, worth, strict=True)
+    ]
     faded = {word: AGAIN**often for word, often in told.items()}
     taken, used = set[int](), 0
     groups: list[list[int]] = []
 
+    def gathered(i: int, most: int, *, with_mentions: bool) -> list[int]:
+        """A statement with all that it needs, and all that those need; nothing where they are too many or too long."""
+        group, size = [i], 0
+        for k in group:
+            one = statements[k]
+            others = [*one.needs, *one.mentions] if with_mentions else one.needs
+            for j in (place[id(other)] for other in others if id(other) in place):
+                if j not in group and j not in taken:
+                    group.append(j)
+            size += costs[k]
+            if len(group) > _MOST_NEEDED or size > most:
+                return []
+        return group
+
     def together(i: int) -> list[int]:
         """The statement and what it needs; nothing where it is taken, says nothing or needs too much."""
-        if i in taken or not worth[i].words or (len(worth[i].words) == 1 and not worth[i].bonus):
+        if i in taken or not (len(worth[i].words) > 1 or (worth[i].words and bonuses[i])):
             return []
-        return _group(worth, i, taken, room // 2, 1) or _group(worth, i, taken, room, 0)
+        return gathered(i, room // 2, with_mentions=True) or gathered(i, room, with_mentions=False)
 
     def gain(group: Sequence[int]) -> float:
         """What these tell that is new, for their tokens."""
-        price = sum(worth[k].cost for k in group)
-        return float(round(sum(worth[k].gain(faded) for k in group) / price**_LENGTH_POWER, 6))
+        price, total = 0, 0.0
+        for k in group:
+            price += costs[k]
+            total += bonuses[k] + factors[k] * sum([value * faded.get(word, 1.0) for word, value in worth[k].words])
+        return round(total / price**_LENGTH_POWER, 6)
 
     # (-gain, -place, how often it was priced), so that of equal gains the newer statement comes first. Gains only fall
     # as words are told, so an old gain is an upper bound.
@@ -94,51 +124,16 @@ def choose(
     heap += [(-math.inf, -i, _PRICED) for i in [*first, *([len(costs) - 1] if is_last_kept else [])]]
     heapq.heapify(heap)
     while heap:
-        _, place, priced = heapq.heappop(heap)
-        if used + worth[-place].cost > room:
+        _, at, priced = heapq.heappop(heap)
+        if used + costs[-at] > room:
             continue
-        group = together(-place)
+        group = together(-at)
         if group and heap and priced < _PRICED and (now := -gain(group)) > heap[0][0] + 1e-6:
-            heapq.heappush(heap, (now, place, priced + 1))
-        elif group and used + (price := sum(worth[k].cost for k in group)) <= room:
+            heapq.heappush(heap, (now, at, priced + 1))
+        elif group and used + (price := sum(costs[k] for k in group)) <= room:
             used += price
             taken.update(group)
             groups.append(group)
             for k in group:
                 faded.update((word, AGAIN * faded.get(word, 1.0)) for word, _ in worth[k].words)
     return groups
-
-
-def _group(worth: Sequence[_Worth], i: int, taken: set[int], room: int, mentions: int) -> list[int]:
-    """A statement with all that it needs, and all that those need; nothing where they are too many or too long."""
-    group, size = [i], 0
-    for k in group:
-        group += [j for j in worth[k].needs + worth[k].mentions * mentions if j not in group and j not in taken]
-        size += worth[k].cost
-        if len(group) > _MOST_NEEDED or size > room:
-            return []
-    return group
-
-
-def _appraise(statements: Sequence[Statement], costs: Sequence[int], focus: frozenset[str]) -> list[_Worth]:
-    place = {id(one): i for i, one in enumerate(statements)}
-    labels = {part.lower() for one in statements for part in one.speaker.label.split()}
-    # What stands side by side again and again is a word; on average a pair is worth one.
-    pairs = Counter(word for one in statements for word in one.words.content if UNSPACED_SIGN.match(word))
-    often_said = {word: _ONE_PAIR + math.log2(often) for word, often in pairs.items()}
-    usual = sum(often_said.values()) / max(1, len(often_said))
-    worth = {word: often / usual for word, often in often_said.items()}
-    found = []
-    for one, cost in zip(statements, costs, strict=True):
-        # "Keep it up!" cheers somebody on.
-        is_rule = (one.is_rule or (one.speaker.role == NOBODY and one.demand > 0)) and "!" not in one.text
-        said, marked = sorted(one.words.content - labels), one.words.marked
-        words = tuple({stem(word): MARKED if word in marked else worth.get(word, 1.0) for word in said}.items())
-        factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
-        if FIRST_PERSON.search(one.text, one.words.cues):
-            factor *= _OWN_AMONG_PEOPLE if one.speaker.name and one.speaker.role != Role.TOOL else _OWN
-        factor *= _FOCUS if focus and not focus.isdisjoint(dict(words)) else 1.0
-        bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight
-        ties = [[place[id(other)] for other in others if id(other) in place] for others in (one.needs, one.mentions)]
-        found.append(_Worth(cost, factor, bonus * (is_rule and not one.is_told), words, *ties))
-    return found

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from compaction_app.memory.choosing import mark_names
+from compaction_app.memory.choosing import appraise, mark_names
 from compaction_app.memory.reading import Reader, read_prose
 from compaction_app.memory.relating import relate
 from compaction_app.memory.statements import Statement
-from compaction_app.memory.words import read_words, stems_of
+from compaction_app.memory.words import read_words
 from compaction_app.memory.working import WorkingMemory
-from compaction_app.memory.writing import EDGE, compose, read_back
+from compaction_app.memory.writing import EDGE, compose, read_back, told_in
 from compaction_app.tokens import Count
 from compaction_app.values import EXTRACT_HEADING, EXTRACTIVE_MODEL, Message, SummaryDraft, SummaryRequest
 
@@ -38,18 +38,20 @@ class Material:
         reader.read_messages(covered)
         working.read(covered, turn_request)
         mark_names(reader.statements)
-        return cls(relate(reader.statements), working, covered)
+        told = relate(reader.statements)
+        appraise(told)
+        return cls(told, working, covered)
 
     def of_text(self, extract: str) -> list[Statement]:
         """Those that an extract of them tells."""
-        told = {(one.speaker.label, one.text) for one in read_back(extract)}
-        return [one for one in self.statements if (one.speaker.label, one.text) in told]
+        told = {(speaker, text) for _, speaker, text in told_in(extract)}
+        return [one for one in self.statements if (one.speaker, one.text) in told]
 
     def extract(self, target_tokens: int, count: Count, instructions: str = "") -> str:
         if (found := self.made.get((target_tokens, instructions))) is not None:
             return found
         room = target_tokens - sum(count([EXTRACT_HEADING])) - EDGE
-        focus = stems_of(read_words(instructions).content)
+        focus = read_words(instructions).content
         text = compose(self.statements, self.working, room, count, day_mark="### ", focus=focus)
         text = f"{EXTRACT_HEADING}\n{text}" if text else self._smallest(target_tokens, count)
         return self.made.setdefault((target_tokens, instructions), text)
@@ -74,7 +76,8 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
     goes_on = bool(request.previous_extract) or not request.previous_content
     said, most = _written_by_person(request) if goes_on else "", request.target_tokens // 2
     if said and count([said])[0] > most:
-        said = compose(read_prose(said), WorkingMemory(), most, count)
+        appraise(prose := read_prose(said))
+        said = compose(prose, WorkingMemory(), most, count)
     earlier = None if goes_on else read_earlier(request.previous_content)
     material = Material.of(*earlier, request.covered, request.turn_request) if earlier else read_replaced(request)
     room = request.target_tokens - (count([said])[0] + EDGE if said else 0)

@@ -9,7 +9,7 @@ from compaction_app.memory.quoting import QUOTED, SEPARATOR, harmless, split_quo
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.memory.statements import NOBODY, ROW, Speaker, Statement, demand_of, early, is_question
 from compaction_app.memory.symbols import leaves, parsed
-from compaction_app.memory.words import UNSPACED_SIGN, count_words, read_words
+from compaction_app.memory.words import UNSPACED_SIGN, count_words, read_words, stem
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.transcript import calls_and_results
 from compaction_app.messages.truncate import shorten
@@ -25,6 +25,7 @@ _FULL = 500
 _RESULT_BYTES = 2_000
 #: So many lines are kept of a tool's result with rows alone. With more numbered lines it may be the listing of a file.
 _FIRST, _FEW = 2, 4
+_HEARD = known.ACKNOWLEDGEMENT | frozenset(map(stem, known.ACKNOWLEDGEMENT))
 _NAME = re.compile(r"[^\w.@-]+")
 #: A line of a file as tools show it.
 _NUMBERED = re.compile(r"\d+(?:\W|$)")
@@ -57,7 +58,7 @@ class Reader:
         #: The message before; what only says that it was heard may stand between.
         self._before = _MessageRead(-1, last.speaker, mine=[last]) if last else None
         #: The words of those who only say that they heard, and their names.
-        self._heard = known.ACKNOWLEDGEMENT | {part.lower() for one in statements for part in one.speaker.name.split()}
+        self._heard = _HEARD | {part.lower() for one in statements for part in one.speaker.name.split()}
 
     def read_messages(self, messages: Sequence[Message]) -> None:
         names = calls_and_results(messages).names
@@ -87,13 +88,13 @@ class Reader:
     def _add(self, turn: _MessageRead, one: Statement, full: Statement | None) -> None:
         """A statement of its own; ``full`` is what it changes where that takes no more."""
         if full is not None:
-            full.needs.append(one)
+            full.needs = [*full.needs, one]
         if known.PRONOUN.pattern.match(one.text) is None:
             turn.subject = one
         elif turn.subject is not None:
-            one.needs.append(turn.subject)
+            one.needs = [turn.subject]
         elif not turn.mine and self._before is not None:
-            one.needs.append(self._before.mine[-1])
+            one.needs = [self._before.mine[-1]]
         one.text = re.sub(r"(?<=\w)\.$", "", one.text)
         turn.mine.append(one)
         self.statements.append(one)

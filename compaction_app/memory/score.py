@@ -10,7 +10,7 @@ from compaction_app.memory.quoting import SEPARATOR, as_seen
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.memory.statements import Statement
 from compaction_app.memory.word_tables import NEGATION
-from compaction_app.memory.words import content_stems, stem, stems_of
+from compaction_app.memory.words import content_stems
 
 #: A sentence that has so many of a statement's words, and denies where it does, tells it in other words.
 _PARAPHRASED = 0.75
@@ -38,9 +38,7 @@ class Told:
     def holds(self, statement: Statement) -> bool:
         """Whether a sentence tells the statement, if in other words; where something was joined, half of it as well,
         there or in the sentences beside it."""
-        words, values, joined = (
-            stems_of(found) for found in (statement.words.content, statement.words.values, statement.joined)
-        )
+        words, values, joined = statement.words.content, statement.words.values, statement.joined
         needed = math.ceil(_PARAPHRASED * len(words))
         denies, width = NEGATION.search(statement.text, statement.words.cues) is not None, 1 if joined else 0
         # A sentence with so many of them has one of the rarest.
@@ -57,7 +55,7 @@ class Told:
 def share_kept(statements: Sequence[Statement], told: Told) -> float:
     """The share of the facts of ``statements`` that are told, 0–1: 1 where there are none."""
     read = [one for one in statements if one.weight >= _LEAST_WEIGHT]
-    facts = {stem(word) for one in read for word in one.words.marked | one.words.values}
+    facts = {word for one in read for word in one.words.marked | one.words.values}
     rules = [one for one in read if one.is_rule]
     kept = sum(fact in told.stems for fact in facts) + sum(map(told.holds, rules))
     return kept / (len(facts) + len(rules)) if facts or rules else 1.0

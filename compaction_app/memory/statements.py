@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from operator import or_
 from typing import NamedTuple
 
@@ -50,7 +50,15 @@ class Speaker(NamedTuple):
         return 1.0 if self.name and self.role == Role.ASSISTANT else _ROLE_WEIGHTS.get(self.role, 1.0)
 
 
-@dataclass(eq=False)
+class Worth(NamedTuple):
+    #: Each with what it is worth where nothing tells it.
+    words: Sequence[tuple[str, float]]
+    factor: float
+    #: What a rule has beside its words.
+    bonus: float
+
+
+@dataclass(eq=False, slots=True)
 class Statement:
     day: str
     speaker: Speaker
@@ -66,8 +74,11 @@ class Statement:
     #: The summary tells it, in whatever words.
     is_told: bool = False
     #: Never told without these; nor without those that name the same, if they are not too many.
-    needs: list[Statement] = field(default_factory=list)
-    mentions: list[Statement] = field(default_factory=list)
+    needs: Sequence[Statement] = ()
+    mentions: Sequence[Statement] = ()
+    #: Once all is read: see :func:`choosing.appraise`.
+    worth: Worth | None = None
+    _demand: int | None = None
 
     def __post_init__(self) -> None:
         # Pairs of signs overlap: about two of them are one word.
@@ -88,10 +99,12 @@ class Statement:
         """Whether a person says it, and does not only pass it on."""
         return self.speaker.is_person and not self.text.startswith(QUOTED)
 
-    @cached_property
+    @property
     def demand(self) -> int:
-        """Whoever says it: 2 where it forbids or demands, 1 for a rule, a wish or a decision, 0 for neither."""
-        return 0 if self.asks else demand_of(self.text, self.words.cues)
+        """Whoever says it, once all is read: 2 where it forbids or demands, 1 for a rule, a wish or a decision."""
+        if self._demand is None:
+            self._demand = 0 if self.asks else demand_of(self.text, self.words.cues)
+        return self._demand
 
     @property
     def is_rule(self) -> bool:

@@ -4,7 +4,7 @@ A symbol stands between word edges, so a memory of them can say nothing that was
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -40,6 +40,7 @@ def symbols_in(text: str) -> dict[str, None]:
     return dict.fromkeys(symbol for run in found if (symbol := _symbol_of(run)))
 
 
+@lru_cache(maxsize=20_000)  # What one result names, many do.
 def _symbol_of(run: str) -> str:
     if run[:1] in ("%", "\\") or not _SHORTEST <= len(run) <= 2 * _LONGEST or not _SIGN.search(run):
         return ""
@@ -52,7 +53,7 @@ def _symbol_of(run: str) -> str:
 
 
 def is_symbol(value: str) -> bool:
-    return _symbol_of(value) == value != "" and _RUN.fullmatch(value) is not None
+    return 0 < len(value) <= _LONGEST and _symbol_of(value) == value and _RUN.fullmatch(value) is not None
 
 
 def is_bare(symbol: str) -> bool:
@@ -83,17 +84,21 @@ def parsed(given: Any) -> Any:
     if isinstance(given, str):
         is_json = len(given) <= _CHARACTERS and given.lstrip()[:1] in ("{", "[")
         return read_json(given) if is_json else None
-    return given if isinstance(given, Mapping | list) else None
+    return given if isinstance(given, dict | list) else None
 
 
-def _leaves(given: Mapping[str, Any] | list[Any], name: str, depth: int) -> Iterator[tuple[str, str]]:
-    for key, one in given.items() if isinstance(given, Mapping) else ((name, one) for one in given):
-        if depth and isinstance(one, Mapping | list):
+def _leaves(given: dict[str, Any] | list[Any], name: str, depth: int) -> Iterator[tuple[str, str]]:
+    for key, one in given.items() if isinstance(given, dict) else ((name, one) for one in given):
+        if isinstance(one, str):
+            if one:
+                yield _name_of(str(key)), one.strip()
+        elif depth and isinstance(one, (dict, list)):
             yield from _leaves(one, str(key), depth - 1)
-        elif isinstance(one, str | int | float) and not isinstance(one, bool) and one != "":
-            yield _name_of(str(key)), str(one).strip()
+        elif isinstance(one, (int, float)) and not isinstance(one, bool):
+            yield _name_of(str(key)), str(one)
 
 
+@lru_cache(maxsize=1_000)
 def _name_of(key: str) -> str:
     """A name that cannot pass for a speaker's."""
     name = _NOT_IN_NAMES.sub("_", key)[:40]

@@ -20,9 +20,10 @@ UNSPACED_SIGN, _BETWEEN = re.compile(f"[{UNSPACED}]"), re.compile(f"[^《》{STO
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0dff"
 _LETTERS = rf"[^\W_{UNSPACED}]++(?:[{_MARKS}]++[^\W_{UNSPACED}]*+)*+"
 _NUMBER = r"\d+(?:[.,:/-]\d+)*(?![^\W_])"
-#: And the sign behind it, where a sentence or a part of one ends.
+#: Or the sign behind one, where a sentence or a part of one ends.
 _TOKEN = re.compile(
-    rf"(《[{UNSPACED}]+》|[{UNSPACED}]+(?:·[{UNSPACED}]+)*|{_NUMBER}|{_LETTERS}(?:[-_./:@#$'’]{_LETTERS})*)([.!?:;]?)"
+    rf"《[{UNSPACED}]+》|[{UNSPACED}]+(?:·[{UNSPACED}]+)*|{_NUMBER}|{_LETTERS}(?:[-_./:@#$'’]{_LETTERS})*"
+    r"|(?<=[^\W_])[.!?:;]|(?<=》)[.!?:;]"
 )
 _PART = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}")
 _PLAIN, _DIGIT = re.compile("[a-z]+"), re.compile(r"\d")
@@ -36,66 +37,61 @@ STEM_LETTERS = 6
 
 
 class Words(NamedTuple):
-    """The words of a text, in lower case. A text without spaces gives pairs of signs."""
+    """The words of a text by their stems, in lower case. A text without spaces gives pairs of signs."""
 
     content: frozenset[str]
     #: Capitalised inside a sentence, with digits, or spelled like an identifier.
-    marked: frozenset[str]
+    marked: frozenset[str] = frozenset()
     #: With digits.
-    values: frozenset[str]
+    values: frozenset[str] = frozenset()
     #: Capitalised where a sentence begins: a name, or any other word.
-    initial: frozenset[str]
+    initial: frozenset[str] = frozenset()
     #: Of all of them, small ones too: see :func:`word_tables.cues_of`.
     cues: int = 0
-
-
-_NONE = frozenset[str]()
 
 
 @lru_cache(maxsize=5_000)  # A statement is told in many generations, and read in each.
 def read_words(text: str) -> Words:
     content, cues, is_first = set[str](), cues_of("*") if text.startswith("*") else 0, True
-    marked = values = initial = _NONE
+    marked = values = initial = frozenset[str]()
     # Nobody said the day that we put there, so it makes no sentence worth more.
-    for token, ends in _TOKEN.findall(_SAID_ON.sub("", text)):
-        if token.islower() and token.isalpha():
-            content.add(token)
-        else:
-            more = _read_token(token, is_first)
-            content |= more.content
-            marked, values, initial = marked | more.marked, values | more.values, initial | more.initial
-            cues |= more.cues
-        is_first = bool(ends)
-    for word in content:
-        cues |= cues_of(word)
-    return Words(frozenset(content - STOP), marked, values, initial, cues)
+    for token in _TOKEN.findall(_SAID_ON.sub("", text) if "said" in text else text):
+        if token in ".!?:;":
+            is_first = True
+            continue
+        one = _read_token(token, is_first)
+        is_first = False
+        content |= one.content
+        cues |= one.cues
+        if one.marked or one.initial:
+            marked, values, initial = marked | one.marked, values | one.values, initial | one.initial
+    return Words(frozenset(content), marked, values, initial, cues)
 
 
 def content_stems(text: str) -> frozenset[str]:
-    """The stems of the content words alone, which a plain text tells at once."""
+    """The content words alone, which a plain text tells at once."""
     is_plain = text.isascii() and not _DIGIT.search(text)
-    words = set(_PLAIN.findall(text.lower())) - STOP if is_plain else read_words(text).content
-    return frozenset(map(stem, words))
+    return frozenset(map(stem, set(_PLAIN.findall(text.lower())) - STOP)) if is_plain else read_words(text).content
 
 
 @lru_cache(maxsize=20_000)  # Most texts have the same words.
 def _read_token(token: str, is_first: bool) -> Words:
-    """The words of a token that is no plain word. ``is_first``: in its sentence."""
+    """``is_first``: in its sentence."""
     cues = reduce(or_, map(cues_of, _RUN.findall(token)), 0)
     if token[0] == "《" or UNSPACED_SIGN.match(token):
         runs = _BETWEEN.findall(token)
         # 《…》 is a title, and 尼克·卡索维茨 a foreign name.
         names = [run for run in runs if token[0] == "《" or "·" in run]
-        return Words(_pairs(runs), _pairs(names), _NONE, _NONE, cues)
+        return Words(_pairs(runs), _pairs(names), cues=cues)
     # A capital at the beginning of a sentence marks nothing.
     is_name = token[0].isupper() and not is_first
     is_identifier = not (token.isalpha() or _COMPOUND.fullmatch(token)) or token[1:] != token[1:].lower()
     parts = [part.lower() for part in _PART.findall(token)]
     parts = [re.sub("[.,]", "", one) if _THOUSANDS.fullmatch(one) else one for one in parts]
-    values = {one for one in parts if any(map(str.isdigit, one))}
-    words = set(parts) - STOP
-    marked, initial = (words, set()) if is_name or is_identifier else (set(), words if is_first else set())
-    return Words(frozenset(words), frozenset(marked), frozenset(values), frozenset(initial), cues)
+    values = frozenset(stem(one) for one in parts if any(map(str.isdigit, one)))
+    words, none = frozenset(stem(one) for one in parts if one not in STOP), frozenset[str]()
+    initial = words if is_first and token[0].isupper() else none
+    return Words(words, words, values, none, cues) if is_name or is_identifier else Words(words, none, none, initial, cues)
 
 
 def _pairs(runs: Sequence[str]) -> frozenset[str]:
@@ -108,11 +104,6 @@ def _pairs(runs: Sequence[str]) -> frozenset[str]:
 def stem(word: str) -> str:
     """By which words are compared: a number or ``db7`` as a whole, a word by its first letters."""
     return word if word[0].isdigit() or word[-1].isdigit() else word[:STEM_LETTERS]
-
-
-@lru_cache(maxsize=5_000)
-def stems_of(words: frozenset[str]) -> frozenset[str]:
-    return frozenset(map(stem, words))
 
 
 def count_words(text: str) -> int:

@@ -21,7 +21,7 @@ from compaction_app.memory.quoting import harmless, split_quoted
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.memory.statements import early, is_question
 from compaction_app.memory.symbols import is_bare, is_symbol, leaves, parsed, parts_of, symbols_in
-from compaction_app.messages.tool_calls import call_name, name_and_arguments, outcome_of, tool_marker
+from compaction_app.messages.tool_calls import CallOutcome, call_name, name_and_arguments, outcome_of, tool_marker
 from compaction_app.messages.transcript import calls_and_results
 from compaction_app.messages.truncate import one_line
 from compaction_app.tokens import Count
@@ -127,7 +127,7 @@ class WorkingMemory:
         """``turn_request``: asked among them, and none of them, since it stays in view."""
         if not (self.calls or any(message.tool_calls for message in messages)):
             return
-        results, self.in_view = calls_and_results(messages).results, ""
+        results, self.in_view, newest = calls_and_results(messages).results, "", None
         for message, answers in zip(messages, results, strict=True):
             if turn_request and turn_request.depth < message.depth:
                 self.in_view, turn_request = self._ask(turn_request.content), None
@@ -142,7 +142,8 @@ class WorkingMemory:
             given = parsed(message.content) if is_result else None
             self._mention(message.content if given is None else given, _RETURNED if is_result else 1.0)
             for call, result in zip(message.tool_calls, answers, strict=True):
-                self._read_call(call, result)
+                newest = self._read_call(call, result) or newest
+        self.last = _line_of(*newest) if newest else self.last
         self.symbols = {value: self.symbols[value] for value in sorted(self.symbols, key=self._worth, reverse=True)}
 
     def _mention(self, given: Any, weight: float) -> None:
@@ -160,7 +161,10 @@ class WorkingMemory:
             if name and one.name not in _CHANGES:
                 one.name = name
 
-    def _read_call(self, call: Mapping[str, Any], answered: str | None) -> None:
+    def _read_call(
+        self, call: Mapping[str, Any], answered: str | None
+    ) -> tuple[Mapping[str, Any], str, CallOutcome] | None:
+        """What :func:`_line_of` tells of a command; None for another call."""
         result = answered or ""
         name, raw = call_name(call), name_and_arguments(call)[1]
         self.calls, self.done = self.calls + 1, self.done + len(str(raw))
@@ -173,14 +177,11 @@ class WorkingMemory:
         if plan := _plan_in(given, texts):
             self.plan = plan if any(not _is_done(item) for item in plan) else []
         command = str(given.get(_key(given, _COMMAND), "")) if isinstance(given, Mapping) else ""
-        line, ended = harmless(tool_marker(call, result)), outcome_of(result, command or None)
-        how = ended.error or ("" if parsed(result) else result.strip().rpartition("\n")[2])
-        if how and how not in line:
-            line = f"{line} {harmless(one_line(how, 160))}"
+        ended = outcome_of(result, command or None)
         found = (match for text in texts for match in _PATCHED.findall(text))
         done = [(path, _PATCHES[did]) for did, path in found if is_symbol(path)]
         if command:
-            tried, self.last = _COMMAND_ENDS.split(command, maxsplit=1)[0], line
+            tried = _COMMAND_ENDS.split(command, maxsplit=1)[0]
         else:
             # A text of several lines is what stands in a file.
             values = (value for text in texts if "\n" not in text for value in [text[:300], *symbols_in(text)])
@@ -198,7 +199,8 @@ class WorkingMemory:
         self.failed.pop(tried, None)
         # A search that finds nothing says nothing.
         if ended.error:
-            self.failed[tried] = line
+            self.failed[tried] = _line_of(call, result, ended)
+        return (call, result, ended) if command else None
 
     def _ask(self, content: str) -> str:
         pieces = [piece for piece, is_quoted in split_quoted(content) if not is_quoted]
@@ -230,10 +232,7 @@ class WorkingMemory:
     def _requests(self) -> list[tuple[str, str, str]]:
         """(text, state, answer): whole while it is open, and the newest."""
         most = [_LONGEST if one.state == "open" or one is self.asked[-1] else _EARLIER for one in self.asked]
-        return [
-            (one_line(one.text, size), one.state, one_line(one.answer, size))
-            for one, size in zip(self.asked, most, strict=True)
-        ]
+        return [(_cut(one.text, size), one.state, _cut(one.answer, size)) for one, size in zip(self.asked, most)]
 
     def text(self, room: int, count: Count, told: Set[str] = frozenset()) -> str:
         """In at most ``room`` tokens. ``told``: symbols, and parts of them, that stand beside it and are left out."""
@@ -253,12 +252,13 @@ class WorkingMemory:
         asked = [f"asked, {state}: {text}" for text, (_, state, _) in zip(shown, requests, strict=True)]
         where = [f"failed: {line}" for line in [*self.failed.values()][-1:]] + [f"last: {self.last}"] * bool(self.last)
         plan = ["plan:", *self.plan] if self.plan else []
-        parts: list[list[str]] = []
+        parts = list[list[str]]()
         answers = [f" → {answer}" if answer else "" for *_, answer in requests]
         rest = int(_ANSWERS * max(0, room - _ENOUGH))
         for entries, share in ((plan, most), (where, most), (asked, most), (answers, rest)):
-            parts.append(_fitting(entries, min(left, share), count))
-            left -= sum(count(parts[-1])) + len(parts[-1]) if parts[-1] else 0
+            fitting, tokens = _fitting(entries, min(left, share), count)
+            parts.append(fitting)
+            left -= tokens
         plan, where, asked, answers = parts
         # A request may have no room left for its answer, but no answer stands without its request.
         asked = [text + answer for text, answer in zip_longest(asked, answers[: len(asked)], fillvalue="")]
@@ -289,18 +289,31 @@ class WorkingMemory:
         return one.changes > 0, not is_bare(value), one.often, one.place
 
 
-def _fitting(entries: Sequence[str], room: int, count: Count) -> list[str]:
-    """The first entries that fit, the last of them cut."""
-    told = list[str]()
-    for entry in entries:
-        text = entry
-        while (size := count([text])[0] + 1) > room > _PART:
-            text = one_line(text, min(len(text) - 1, len(text) * room // size))
-        if size > room:
+def _line_of(call: Mapping[str, Any], result: str, ended: CallOutcome) -> str:
+    """A call and how it ended."""
+    line = harmless(tool_marker(call, result))
+    how = ended.error or ("" if parsed(result) else result.strip().rpartition("\n")[2])
+    return f"{line} {harmless(one_line(how, 160))}" if how and how not in line else line
+
+
+def _cut(line: str, size: int) -> str:
+    return line if len(line) <= size else one_line(line, size)
+
+
+def _fitting(entries: Sequence[str], room: int, count: Count) -> tuple[list[str], int]:
+    """The first entries that fit, the last of them cut, and their tokens."""
+    told, left = list[str](), room
+    # In one call: a call costs more than its texts.
+    for entry, tokens in zip(entries, count(entries) if entries else (), strict=True):
+        text, size = entry, tokens + 1
+        while size > left > _PART:
+            text = one_line(text, min(len(text) - 1, len(text) * left // size))
+            size = count([text])[0] + 1
+        if size > left:
             break
         told.append(text)
-        room -= size
-    return told
+        left -= size
+    return told, room - left
 
 
 def _is_done(item: str) -> bool:

@@ -10,7 +10,7 @@ from compaction_app.memory.choosing import choose
 from compaction_app.memory.quoting import NAME_AND_COLON, SEPARATOR
 from compaction_app.memory.statements import NOBODY, Speaker, Statement
 from compaction_app.memory.symbols import parts_in
-from compaction_app.memory.words import read_words, stem
+from compaction_app.memory.words import read_words
 from compaction_app.memory.working import HEADING, WorkingMemory
 from compaction_app.tokens import Count
 from compaction_app.values import Role
@@ -48,7 +48,7 @@ def compose(
     left = room - (count([named])[0] + EDGE if named else 0)
     costs = count([one.text + SEPARATOR for one in statements])
     # What the working memory tells is worth less in a statement.
-    told = Counter(told or {}) + Counter(map(stem, read_words(named).content))
+    told = Counter(told or {}) + Counter(read_words(named).content)
     places = {i for i, one in enumerate(statements) if id(one) in first}
     groups = choose(statements, costs, int(_OVERFULL * left), told=told, focus=focus, first=places)
 
@@ -116,9 +116,9 @@ def _blocks(said: Sequence[Statement]) -> Iterator[dict[str, list[str]]]:
     yield block
 
 
-def read_back(text: str) -> list[Statement]:
-    """The statements of an extract or a ledger."""
-    statements, day = list[Statement](), ""
+def told_in(text: str) -> Iterator[tuple[str, Speaker, str]]:
+    """(day, speaker, statement) of an extract or a ledger."""
+    day = ""
     for line in filter(None, map(str.strip, text.partition(f"\n{HEADING}\n")[0].split("\n"))):
         if heading := _DAY.fullmatch(line):
             day = heading[1]
@@ -126,8 +126,15 @@ def read_back(text: str) -> list[Statement]:
         spoken = _SPOKEN.fullmatch(line)
         speaker = Speaker(spoken["role"], spoken["name"] or "") if spoken else Speaker(NOBODY)
         for told in filter(None, map(str.strip, (spoken["text"] if spoken else line).split(SEPARATOR))):
-            statements.append(Statement(day, speaker, told, read_words(told), speaker.weight_of(_JOINED.sub("", told))))
-    return statements
+            yield day, speaker, told
+
+
+def read_back(text: str) -> list[Statement]:
+    """The statements of an extract or a ledger."""
+    return [
+        Statement(day, speaker, told, read_words(told), speaker.weight_of(_JOINED.sub("", told)))
+        for day, speaker, told in told_in(text)
+    ]
 
 
 def work_of(text: str) -> str:

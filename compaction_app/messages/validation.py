@@ -7,6 +7,7 @@ that the same input has the same outcome on both databases. Pure.
 import base64
 import json
 import math
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ MAX_REPORTED = 10**8
 _MAX_BITS = 1024
 #: One year less than ``datetime`` allows at either end, so that any time zone can show it.
 _FIRST_YEAR, _LAST_YEAR = 2, 9998
+#: A NUL or half a character, or an escape for one.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]|\\\\u(?:0000|[dD][89a-fA-F])")
 
 
 class Columns(NamedTuple):
@@ -207,12 +210,13 @@ def storable(value: Any, depth: int = 0) -> Any:
 
 
 def read_json(text: str) -> Any:
-    """The object or list that a text is in JSON, storable; None where it is none."""
+    """The object or list that a text is in JSON, its texts storable; None where it is none."""
     written = text.strip()
     try:
-        return storable(json.loads(written)) if written[:1] in ("{", "[") else None
+        found = json.loads(written) if written[:1] in ("{", "[") else None
     except (ValueError, RecursionError):
         return None
+    return storable(found) if _UNSTORABLE.search(text) else found
 
 
 def as_id(text: str) -> int | None:

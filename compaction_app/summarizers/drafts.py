@@ -64,7 +64,7 @@ _REFUSAL = re.compile(
 )
 #: Characters of a line that may be nothing but headings.
 _LONGEST_HEADING = 500
-_WORD, _DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
+_WORD, _NAMED, _DIGITS = re.compile(r"\w+"), re.compile(r"[^\W_]+"), re.compile(r"\d+")
 #: The number of an item is no fact.
 _ITEM = re.compile(r"(?m)^[^\w\n]{0,9}\d{1,3}[.)]\s")
 _SENTENCE_ENDS = re.compile(r"\n+|(?<=[.!?。！？])\s*(?=\S)")
@@ -266,15 +266,14 @@ def tells_nothing(text: str, replaced: str) -> bool:
     own, known = _read(below), _read(replaced)
     # 7,21 may be one number or a row of two.
     digits = set(_DIGITS.findall(below)) & set(_DIGITS.findall(replaced))
-    told = _told_of(own, known, set(replaced.split())) | digits
+    told = _told_of(own, known, below, replaced) | digits
     # A small number is in any long text, and among many other names a single one is there by chance.
     weight = sum(2 if len(word) > 2 or word.isalpha() else 1 for word in told)
     if weight > 1 and 3 * len(told) >= len(own.marked | own.values | told):
         return False
-    words, others = ({stem(word) for word in one.content} for one in (own, known))
     # In a text that is far longer nearly any word is found.
     is_far_longer = len(replaced) > _FAR_LONGER * len(text)
-    return len(told) + len(words & others) < 4 or (is_far_longer and tells_no_fact(text, replaced))
+    return len(told) + len(own.content & known.content) < 4 or (is_far_longer and tells_no_fact(text, replaced))
 
 
 def tells_no_fact(text: str, replaced: str) -> bool:
@@ -285,19 +284,18 @@ def tells_no_fact(text: str, replaced: str) -> bool:
     where there are none, nothing is said of it.
     """
     text = _ITEM.sub("", text)
-    places, parts = defaultdict[str, list[int]](list), _parts(text)
-    for place, part in enumerate(_parts(replaced)):
-        for word in part:
-            places[word].append(place)
-    if len(places) < _FEWEST_WORDS:
+    parts, others = _parts(text), _parts(replaced)
+    if len(frozenset[str]().union(*others)) < _FEWEST_WORDS:
         return False
-    words = frozenset[str]().union(*parts)
-    shared = {word: places[word] for word in words & places.keys()}
+    words, shared = frozenset[str]().union(*parts), defaultdict[str, list[int]](list)
+    for place, part in enumerate(others):
+        for word in words & part:
+            shared[word].append(place)
     # Most summaries show it by their words, whatever the names.
     if (facts := _facts(parts, {}, shared)) and _ONE_IN * facts >= len(parts):
         return False
     own, known = _read(text), _read(replaced)
-    names = _told_of(own, known, set(replaced.split()))
+    names = _told_of(own, known, text, replaced)
     is_same_language = len(_frequent(text).keys() & dict(_frequent(replaced).most_common(_FREQUENT))) > 1
     # Where each noun has a capital, it marks a name no more than a small number does.
     are_named = 3 * len(known.marked - known.values) <= len(known.content)
@@ -324,7 +322,7 @@ def _parts(text: str) -> list[frozenset[str]]:
 def _facts(parts: list[frozenset[str]], is_sure: dict[str, bool], places: dict[str, list[int]]) -> float:
     """How many facts the parts of a draft tell, by the rare words that they share with parts of what it replaces."""
     rare = {word for word, found in places.items() if len(found) <= _MOST_PARTS}
-    names = {stem(word): 1 if sure else _SMALL for word, sure in is_sure.items() if len(word) > 2 or word.isdigit()}
+    names = {word: 1 if sure else _SMALL for word, sure in is_sure.items() if len(word) > 2 or word.isdigit()}
     told = sum(_is_told(part & rare, places, names) for part in parts)
     return told + sum(names[word] for word in names.keys() & rare)
 
@@ -383,10 +381,11 @@ def _read(text: str) -> Words:
     return Words(content, marked, values, initial)
 
 
-def _told_of(own: Words, known: Words, written: set[str]) -> frozenset[str]:
-    """Names and values of what is replaced; ``written`` are its words. A name is never written small."""
+def _told_of(own: Words, known: Words, text: str, replaced: str) -> frozenset[str]:
+    """Names and values of what is replaced. A name is the same word in both, and is never written small."""
     names = own.marked & (known.marked | known.initial) | own.initial & known.marked
-    return names - written | own.values & known.values
+    both = set(_NAMED.findall(text.casefold())) & set(_NAMED.findall(replaced.casefold()))
+    return names & set(map(stem, both - set(replaced.split()))) | own.values & known.values
 
 
 def _reports_error(text: str) -> bool:

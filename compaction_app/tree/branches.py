@@ -8,7 +8,7 @@ API, a page of a transcript, the exporter) uses other statements of ``sql`` inst
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from itertools import product
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
@@ -39,22 +39,16 @@ _CONVERTED = [
 
 def read_rows(statement: str, parameters: Mapping[str, Any], near: Near) -> list[Row]:
     """The rows of a statement that selects ``sql.VALUES``, and a part if there are several."""
-    rows = [Row(*values) for values in fetch(statement, parameters, near)]
+    connection, rows = connection_of(near), [[*values] for values in fetch(statement, parameters, near)]
     for name in _CONVERTED:
-        at, convert = Row._fields.index(name), None
-        for number, row in enumerate(rows):
-            # Few rows have one.
-            if row[at] is not None:
-                convert = convert or _converter(name, connection_of(near))
-                rows[number] = row._replace(**{name: convert(row[at])})
-    return rows
-
-
-def _converter(name: str, connection: Any) -> Callable[[Any], Any]:
-    """As a query of the field would do it."""
-    column = ChatMessage._meta.get_field(name).get_col(sql.MESSAGES)
-    steps = [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
-    return lambda value: reduce(lambda given, step: step(given, column, connection), steps, value)
+        at = Row._fields.index(name)
+        if found := [row for row in rows if row[at] is not None]:
+            # As a query of the field would do it.
+            column = ChatMessage._meta.get_field(name).get_col(sql.MESSAGES)
+            steps = [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
+            for row, step in product(found, steps):
+                row[at] = step(row[at], column, connection)
+    return [Row(*row) for row in rows]
 
 
 class TipHistory(NamedTuple):
