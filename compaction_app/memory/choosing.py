@@ -56,8 +56,9 @@ def appraise(statements: Sequence[Statement]) -> None:
     for one in statements:
         # "Keep it up!" cheers somebody on.
         is_rule = (one.is_rule or (one.speaker.role == NOBODY and one.demand > 0)) and "!" not in one.text
-        marked = one.words.marked
-        words = [(word, MARKED if word in marked else plain.get(word, 1.0)) for word in one.words.content - labels]
+        words = dict.fromkeys(one.words.content - labels, 1.0)
+        words |= {word: plain[word] for word in words.keys() & plain.keys()} if plain else {}
+        words |= dict.fromkeys(one.words.marked - labels, MARKED)
         factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
         if FIRST_PERSON.search(one.text, one.words.cues):
             factor *= _OWN_AMONG_PEOPLE if one.speaker.name and one.speaker.role != Role.TOOL else _OWN
@@ -79,11 +80,10 @@ def choose(
     ``told``: how often each stem is told elsewhere. ``first``: places that come before any other.
     """
     place = {id(one): i for i, one in enumerate(statements)}
-    worth = [one.worth or Worth([], 0.0, 0.0) for one in statements]
-    bonuses = [0.0 if one.is_told else own.bonus for one, own in zip(statements, worth, strict=True)]
+    words = [one.worth.words for one in statements]
+    bonuses = [0.0 if one.is_told else one.worth.bonus for one in statements]
     factors = [
-        own.factor * (_FOCUS if focus and not focus.isdisjoint(one.words.content) else 1.0)
-        for one, own in zip(statements, worth, strict=True)
+        one.worth.factor * (_FOCUS if focus and not focus.isdisjoint(one.words.content) else 1.0) for one in statements
     ]
     faded = {word: AGAIN**often for word, often in told.items()}
     taken, used = set[int](), 0
@@ -105,7 +105,7 @@ def choose(
 
     def together(i: int) -> list[int]:
         """The statement and what it needs; nothing where it is taken, says nothing or needs too much."""
-        if i in taken or not (len(worth[i].words) > 1 or (worth[i].words and bonuses[i])):
+        if i in taken or not (len(words[i]) > 1 or (words[i] and bonuses[i])):
             return []
         return gathered(i, room // 2, with_mentions=True) or gathered(i, room, with_mentions=False)
 
@@ -114,7 +114,7 @@ def choose(
         price, total = 0, 0.0
         for k in group:
             price += costs[k]
-            total += bonuses[k] + factors[k] * sum([value * faded.get(word, 1.0) for word, value in worth[k].words])
+            total += bonuses[k] + factors[k] * sum([value * faded.get(word, 1.0) for word, value in words[k].items()])
         return round(total / price**_LENGTH_POWER, 6)
 
     # (-gain, -place, how often it was priced), so that of equal gains the newer statement comes first. Gains only fall
@@ -135,5 +135,5 @@ def choose(
             taken.update(group)
             groups.append(group)
             for k in group:
-                faded.update((word, AGAIN * faded.get(word, 1.0)) for word, _ in worth[k].words)
+                faded.update([(word, AGAIN * faded.get(word, 1.0)) for word in words[k]])
     return groups

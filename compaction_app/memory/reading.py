@@ -95,7 +95,8 @@ class Reader:
             one.needs = [turn.subject]
         elif not turn.mine and self._before is not None:
             one.needs = [self._before.mine[-1]]
-        one.text = re.sub(r"(?<=\w)\.$", "", one.text)
+        if one.text.endswith(".") and one.text[-2:-1].isalnum():
+            one.text = one.text[:-1]
         turn.mine.append(one)
         self.statements.append(one)
 

@@ -33,12 +33,14 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
     last = {word: found[-_PLACES:] for word, found in places.items()}
     for i, older in enumerate(statements):
         mine, values, marked = older.words.content, older.words.values, older.words.marked
-        for j in sorted({j for word in mine if word in last for j in last[word] if j > i}):
-            newer = statements[j]
+        found = [last[word] for word in mine if word in last and last[word][-1] > i]
+        # One of these says more than that two statements are in one language.
+        weighty = marked.union([word for word in mine if often[word] == 2]) if found else marked
+        for j in sorted({j for where in found for j in where if j > i}):
             shared = mine & words[j]
-            # A name, or a word that is used twice, says more than that two statements are in one language.
-            if len(shared) < 2 and not any(word in marked or often[word] == 2 for word in shared):
+            if len(shared) < 2 and shared.isdisjoint(weighty):
                 continue
+            newer = statements[j]
             others = newer.words.values
             has_all, differs, plain, both = len(shared) == len(mine), False, mine, shared
             if values or others:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import or_
+from types import MappingProxyType
 from typing import NamedTuple
 
 from compaction_app.memory import word_tables as known
@@ -52,10 +53,10 @@ class Speaker(NamedTuple):
 
 class Worth(NamedTuple):
     #: Each with what it is worth where nothing tells it.
-    words: Sequence[tuple[str, float]]
-    factor: float
+    words: Mapping[str, float] = MappingProxyType({})
+    factor: float = 0.0
     #: What a rule has beside its words.
-    bonus: float
+    bonus: float = 0.0
 
 
 @dataclass(eq=False, slots=True)
@@ -77,7 +78,7 @@ class Statement:
     needs: Sequence[Statement] = ()
     mentions: Sequence[Statement] = ()
     #: Once all is read: see :func:`choosing.appraise`.
-    worth: Worth | None = None
+    worth: Worth = Worth()
     _demand: int | None = None
 
     def __post_init__(self) -> None:

@@ -14,6 +14,25 @@ from types import MappingProxyType
 #: From Thai on, scripts have no spaces.
 _UNSPACED = "\u0e00"
 
+#: Words that tell nothing by themselves.
+STOP = frozenset(
+    """a an the of to in on at and or is was were are be been being am it its i me my mine you your yours he him his
+    she her hers they them their theirs we us our ours this that these those as from by for with about into out up
+    down over under again but if then than too very just so do does did done doing have has had having will would
+    shall can could should may might not no yes what which who whom whose when where why how there here all any
+    some more most much many also really get got getting go going gone went come came make made take took thing
+    things something anything everything know think see seen look looks looking feel feels hear heard sound sounds
+    say said tell told talk like let lets one hey hi hello yeah wow oh ah hm hmm ok okay sure thanks thank please sorry
+    well great good nice awesome amazing cool glad happy love bye definitely totally super pretty quite even still
+    ever always never now s t re ve ll d m don didn isn won doesn couldn wasn aren haven der die das ein eine
+    einen einem einer und oder ist war sind ich du er sie es wir ihr mir mich dich sich den dem des im auf für mit
+    von zu zum zur bei nicht noch schon auch aber wie dass habe haben hat wird werden kann le la les un une et ou
+    est sont je tu il elle nous vous ils de au aux en dans pour avec que qui ne pas ce cette sur el los las una y
+    o son yo él ella se lo con por para del al gli che di da per è sono não um uma os na em com и в на не что я ты
+    он она мы вы они это как с по у за к из 知道 觉得 认为 没有 可以 可能 应该 什么 怎么 时候
+    因为 所以 如果 还是 一个 一些 一下 真的 确实 非常 比较 不错 当然""".split()
+)
+
 
 class Cues:
     """A pattern that is tried only where the text has a word without which nothing matches it."""
@@ -22,8 +41,8 @@ class Cues:
         """``words``: each match has one of them, as in a table, and whole."""
         self.pattern, self._bit = re.compile(pattern, re.IGNORECASE), next(_BITS)
         for one in words:
-            # Of several words the longest, which fewer texts have.
-            word = max(reversed(re.findall(r"[^\W_]+\*?", one)), key=len, default=one)
+            # Of several words the one that fewest texts have.
+            word = max(re.findall(r"[^\W_]+\*?", one), key=lambda each: (each not in STOP, len(each)), default=one)
             table = _SIGNS if one >= _UNSPACED else _STEMS if word[1:].endswith("*") else _WORDS
             table[_folded(word[:1] + word[1:].rstrip("*"))] |= self._bit
 
@@ -92,11 +111,7 @@ REVERSAL = compiled(
     afgelast toch_niet annul* plutôt finalement faux reporté* décalé* cancelad* suspendid* aplazad* equivocad* mejor_no
     en_vez annullat* sbagliat* errad* отмен* ошиб* неверно вместо перенес* iptal ertelen* 取消 改成 改到 改为 错了 錯了
     作废 改期 推迟 不对 等等 キャンセル 間違 中止 延期 退了 取り消 待って 취소 잘못""",
-    {
-        "*": r"^\*(?=\w)",
-        # The whole sentence "Was.": somebody is it no longer.
-        "was were had did war waren hatte": r"^(?:was|were|had|did|war|waren|hatte)\b\W*$",
-    },
+    {"*": r"^\*(?=\w)"},
 )
 #: A standing rule, wish or decision, where a person says so.
 RULE = compiled(
@@ -177,24 +192,6 @@ DAY = compiled(
 #: That a tool's work did not end well.
 FAILURE = compiled(
     "error* fail* exception* traceback denied timeout timed_out killed rejected refused not_found cannot"
-)
-#: Words that tell nothing by themselves.
-STOP = frozenset(
-    """a an the of to in on at and or is was were are be been being am it its i me my mine you your yours he him his
-    she her hers they them their theirs we us our ours this that these those as from by for with about into out up
-    down over under again but if then than too very just so do does did done doing have has had having will would
-    shall can could should may might not no yes what which who whom whose when where why how there here all any
-    some more most much many also really get got getting go going gone went come came make made take took thing
-    things something anything everything know think see seen look looks looking feel feels hear heard sound sounds
-    say said tell told talk like let lets one hey hi hello yeah wow oh ah hm hmm ok okay sure thanks thank please sorry
-    well great good nice awesome amazing cool glad happy love bye definitely totally super pretty quite even still
-    ever always never now s t re ve ll d m don didn isn won doesn couldn wasn aren haven der die das ein eine
-    einen einem einer und oder ist war sind ich du er sie es wir ihr mir mich dich sich den dem des im auf für mit
-    von zu zum zur bei nicht noch schon auch aber wie dass habe haben hat wird werden kann le la les un une et ou
-    est sont je tu il elle nous vous ils de au aux en dans pour avec que qui ne pas ce cette sur el los las una y
-    o son yo él ella se lo con por para del al gli che di da per è sono não um uma os na em com и в на не что я ты
-    он она мы вы они это как с по у за к из 知道 觉得 认为 没有 可以 可能 应该 什么 怎么 时候
-    因为 所以 如果 还是 一个 一些 一下 真的 确实 非常 比较 不错 当然""".split()
 )
 #: The same in Chinese: signs that are small words, between which the others stand.
 STOP_SIGNS = "的了着吗呢吧啊呀哦嗯哈啦我你您他她它们是在有和与也都就还又很太更最这那哪么没不个把被给让以及或而但谁"
