@@ -35,7 +35,7 @@ def _nothing(*_: Any) -> None:
 
 def _alone(reader: Any, turn: Any, one: Any, full: Any) -> None:
     if full is not None:
-        full.needs = [*full.needs, one]
+        full.needs.append(one)
     turn.mine.append(one)
     reader.statements.append(one)
 

@@ -31,6 +31,20 @@ _PRICED = 12
 _LAST = 20
 
 
+def mark_names(statements: Sequence[Statement]) -> None:
+    """Mark a word as a name everywhere, if it is marked in half of its uses or capitalised in all of them."""
+    often = Counter(word for one in statements for word in one.words.content)
+    marked = Counter(word for one in statements for word in one.words.marked)
+    capital = Counter(word for one in statements for word in one.words.marked | one.words.initial)
+    names = frozenset(
+        word
+        for word, count in capital.items()
+        if 2 * marked[word] >= often[word] or (count == often[word] and count > 1)
+    )
+    for one in statements:
+        one.words = one.words._replace(marked=one.words.content & names)
+
+
 def appraise(statements: Sequence[Statement]) -> None:
     """What each is worth where nothing is told yet."""
     labels = {stem(part.lower()) for speaker in {one.speaker for one in statements} for part in speaker.label.split()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from compaction_app.memory.choosing import appraise
+from compaction_app.memory.choosing import appraise, mark_names
 from compaction_app.memory.reading import Reader, read_prose
 from compaction_app.memory.relating import relate
 from compaction_app.memory.statements import Statement
@@ -20,7 +20,7 @@ from compaction_app.values import EXTRACT_HEADING, EXTRACTIVE_MODEL, Message, Su
 class Material:
     """What was read once: for an extract, for the score, and for a ledger."""
 
-    #: In order, without those that a newer one replaces.
+    #: In order, with their names marked, and without those that a newer one replaces.
     statements: Sequence[Statement]
     working: WorkingMemory
     covered: Sequence[Message] = ()
@@ -37,6 +37,7 @@ class Material:
     ) -> Material:
         reader.read_messages(covered)
         working.read(covered, turn_request)
+        mark_names(reader.statements)
         told = relate(reader.statements)
         appraise(told)
         return cls(told, working, covered)
