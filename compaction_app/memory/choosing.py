@@ -4,10 +4,11 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
-from compaction_app.memory.statements import NOBODY, Statement, Worth
+from compaction_app.memory.statements import NOBODY, Statement
 from compaction_app.memory.word_tables import FIRST_PERSON
-from compaction_app.memory.words import UNSPACED_SIGN, stem
+from compaction_app.memory.words import is_unspaced, stem
 from compaction_app.values import Role
 
 #: The worth of a name, a number or an identifier, where a plain word has 1.
@@ -33,37 +34,37 @@ _LAST = 20
 
 def mark_names(statements: Sequence[Statement]) -> None:
     """Mark a word as a name everywhere, if it is marked in half of its uses or capitalised in all of them."""
-    often = Counter(word for one in statements for word in one.words.content)
-    marked = Counter(word for one in statements for word in one.words.marked)
-    capital = Counter(word for one in statements for word in one.words.marked | one.words.initial)
+    said = [one.words for one in statements]
+    often = Counter(chain.from_iterable([words.content for words in said]))
+    marked = Counter(chain.from_iterable([words.marked for words in said]))
+    capital = Counter(chain.from_iterable([words.marked | words.initial for words in said]))
     names = frozenset(
-        word
-        for word, count in capital.items()
-        if 2 * marked[word] >= often[word] or (count == often[word] and count > 1)
+        word for word, count in capital.items() if 2 * marked[word] >= often[word] or count == often[word] > 1
     )
     for one in statements:
-        one.words = one.words._replace(marked=one.words.content & names)
+        if (found := one.words.content & names) != one.words.marked:
+            one.words = one.words._replace(marked=found)
 
 
 def appraise(statements: Sequence[Statement]) -> None:
     """What each is worth where nothing is told yet."""
     labels = {stem(part.lower()) for speaker in {one.speaker for one in statements} for part in speaker.label.split()}
     # What stands side by side again and again is a word; on average a pair is worth one.
-    pairs = Counter(word for one in statements for word in one.words.content if UNSPACED_SIGN.match(word))
+    pairs = Counter(word for one in statements for word in one.words.content if is_unspaced(word))
     often_said = {word: _ONE_PAIR + math.log2(often) for word, often in pairs.items()}
     usual = sum(often_said.values()) / max(1, len(often_said))
     plain = {word: often / usual for word, often in often_said.items()}
     for one in statements:
         # "Keep it up!" cheers somebody on.
         is_rule = (one.is_rule or (one.speaker.role == NOBODY and one.demand > 0)) and "!" not in one.text
-        words = dict.fromkeys(one.words.content - labels, 1.0)
-        words |= {word: plain[word] for word in words.keys() & plain.keys()} if plain else {}
-        words |= dict.fromkeys(one.words.marked - labels, MARKED)
-        factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
+        one.worth = dict.fromkeys(one.words.content - labels, 1.0)
+        one.worth |= {word: plain[word] for word in one.worth.keys() & plain.keys()} if plain else {}
+        one.worth |= dict.fromkeys(one.words.marked - labels, MARKED)
+        one.factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
         if FIRST_PERSON.search(one.text, one.words.cues):
-            factor *= _OWN_AMONG_PEOPLE if one.speaker.name and one.speaker.role != Role.TOOL else _OWN
-        bonus = (_FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight) if is_rule else 0.0
-        one.worth = Worth(words, factor, bonus)
+            one.factor *= _OWN_AMONG_PEOPLE if one.speaker.name and one.speaker.role != Role.TOOL else _OWN
+        if is_rule:
+            one.bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight
 
 
 def choose(
@@ -80,11 +81,10 @@ def choose(
     ``told``: how often each stem is told elsewhere. ``first``: places that come before any other.
     """
     place = {id(one): i for i, one in enumerate(statements)}
-    words = [one.worth.words for one in statements]
-    bonuses = [0.0 if one.is_told else one.worth.bonus for one in statements]
-    factors = [
-        one.worth.factor * (_FOCUS if focus and not focus.isdisjoint(one.words.content) else 1.0) for one in statements
-    ]
+    words = [one.worth for one in statements]
+    bonuses = [0.0 if one.is_told else one.bonus for one in statements]
+    in_focus = [bool(focus) and not focus.isdisjoint(one.words.content) for one in statements]
+    factors = [one.factor * (_FOCUS if is_in else 1.0) for one, is_in in zip(statements, in_focus, strict=True)]
     faded = {word: AGAIN**often for word, often in told.items()}
     taken, used = set[int](), 0
     groups: list[list[int]] = []

@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import or_
-from types import MappingProxyType
 from typing import NamedTuple
 
 from compaction_app.memory import word_tables as known
 from compaction_app.memory.quoting import QUOTED
-from compaction_app.memory.words import UNSPACED_SIGN, Words, count_words, read_words
+from compaction_app.memory.words import Words, count_words, is_unspaced, read_words
 from compaction_app.values import Role
 
 #: Whose words a model's prose is in the next generation: nobody's.
@@ -51,14 +50,6 @@ class Speaker(NamedTuple):
         return 1.0 if self.name and self.role == Role.ASSISTANT else _ROLE_WEIGHTS.get(self.role, 1.0)
 
 
-class Worth(NamedTuple):
-    #: Each with what it is worth where nothing tells it.
-    words: Mapping[str, float] = MappingProxyType({})
-    factor: float = 0.0
-    #: What a rule has beside its words.
-    bonus: float = 0.0
-
-
 @dataclass(eq=False, slots=True)
 class Statement:
     day: str
@@ -77,14 +68,16 @@ class Statement:
     #: Never told without these; nor without those that name the same, if they are not too many.
     needs: Sequence[Statement] = ()
     mentions: Sequence[Statement] = ()
-    #: Once all is read: see :func:`choosing.appraise`.
-    worth: Worth = Worth()
+    #: Once all is read (:func:`choosing.appraise`): each word with what it is worth where nothing tells it, a factor on
+    #: these, and what a rule has beside its words.
+    worth: Mapping[str, float] = field(default_factory=dict)
+    factor: float = 0.0
+    bonus: float = 0.0
     _demand: int | None = None
 
     def __post_init__(self) -> None:
         # Pairs of signs overlap: about two of them are one word.
-        is_spaced = self.text.isascii()
-        unspaced = 0 if is_spaced else sum(UNSPACED_SIGN.match(word) is not None for word in self.words.content)
+        unspaced = 0 if self.text.isascii() else sum(map(is_unspaced, self.words.content))
         self.size = len(self.words.content) - unspaced // 2
 
     @classmethod

@@ -106,6 +106,11 @@ def stem(word: str) -> str:
     return word if word[0].isdigit() or word[-1].isdigit() else word[:STEM_LETTERS]
 
 
+def is_unspaced(word: str) -> bool:
+    """Whether it is of a script without spaces, and so a pair of signs."""
+    return not word.isascii() and UNSPACED_SIGN.match(word) is not None
+
+
 def count_words(text: str) -> int:
     """Words with their small ones; in a script without spaces about three signs are two."""
     is_spaced = text.isascii() or not UNSPACED_SIGN.search(text)
