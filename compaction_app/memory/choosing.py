@@ -107,6 +107,8 @@ def choose(
         """The statement and what it needs; nothing where it is taken, says nothing or needs too much."""
         if i in taken or not (len(words[i]) > 1 or (words[i] and bonuses[i])):
             return []
+        if not (statements[i].needs or statements[i].mentions):
+            return [i] if costs[i] <= room else []
         return gathered(i, room // 2, with_mentions=True) or gathered(i, room, with_mentions=False)
 
     def gain(group: Sequence[int]) -> float:
