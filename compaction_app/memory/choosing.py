@@ -67,6 +67,63 @@ def appraise(statements: Sequence[Statement]) -> None:
             one.bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight
 
 
+class _Choice:
+    """What is chosen of statements, and what the others still tell."""
+
+    def __init__(
+        self,
+        statements: Sequence[Statement],
+        costs: Sequence[int],
+        room: int,
+        told: Mapping[str, int],
+        focus: frozenset[str],
+    ) -> None:
+        self.statements, self.costs, self.room = statements, costs, room
+        self.place = {id(one): i for i, one in enumerate(statements)}
+        self.words = [one.worth for one in statements]
+        self.bonuses = [0.0 if one.is_told else one.bonus for one in statements]
+        in_focus = [bool(focus) and not focus.isdisjoint(one.words.content) for one in statements]
+        self.factors = [
+            one.factor * (_FOCUS if is_in else 1.0) for one, is_in in zip(statements, in_focus, strict=True)
+        ]
+        self.faded = {word: AGAIN**often for word, often in told.items()}
+        self.taken = set[int]()
+
+    def together(self, i: int) -> list[int]:
+        """The statement and what it needs; nothing where it is taken, says nothing or needs too much."""
+        one, words = self.statements[i], self.words[i]
+        if i in self.taken or not (len(words) > 1 or (words and self.bonuses[i])):
+            return []
+        if not (one.needs or one.mentions):
+            return [i] if self.costs[i] <= self.room else []
+        return self._gathered(i, self.room // 2, 1) or self._gathered(i, self.room, 0)
+
+    def _gathered(self, i: int, most: int, mentions: int) -> list[int]:
+        """A statement with all that it needs, and all that those need; nothing where they are too many or too long."""
+        group, size = [i], 0
+        for k in group:
+            others = [*self.statements[k].needs, *[*self.statements[k].mentions] * mentions]
+            found = (self.place[id(other)] for other in others if id(other) in self.place)
+            group += [j for j in found if j not in group and j not in self.taken]
+            size += self.costs[k]
+            if len(group) > _MOST_NEEDED or size > most:
+                return []
+        return group
+
+    def gain(self, group: Sequence[int]) -> float:
+        """What these tell that is new, for their tokens."""
+        faded, price, total = self.faded, 0, 0.0
+        for k in group:
+            told = sum([value * faded.get(word, 1.0) for word, value in self.words[k].items()])
+            price, total = price + self.costs[k], total + self.bonuses[k] + self.factors[k] * told
+        return float(round(total / price**_LENGTH_POWER, 6))
+
+    def take(self, group: Sequence[int]) -> None:
+        self.taken.update(group)
+        for k in group:
+            self.faded.update([(word, AGAIN * self.faded.get(word, 1.0)) for word in self.words[k]])
+
+
 def choose(
     statements: Sequence[Statement],
     costs: Sequence[int],
@@ -80,62 +137,23 @@ def choose(
 
     ``told``: how often each stem is told elsewhere. ``first``: places that come before any other.
     """
-    place = {id(one): i for i, one in enumerate(statements)}
-    words = [one.worth for one in statements]
-    bonuses = [0.0 if one.is_told else one.bonus for one in statements]
-    in_focus = [bool(focus) and not focus.isdisjoint(one.words.content) for one in statements]
-    factors = [one.factor * (_FOCUS if is_in else 1.0) for one, is_in in zip(statements, in_focus, strict=True)]
-    faded = {word: AGAIN**often for word, often in told.items()}
-    taken, used = set[int](), 0
+    choice, used = _Choice(statements, costs, room, told, focus), 0
     groups: list[list[int]] = []
-
-    def gathered(i: int, most: int, *, with_mentions: bool) -> list[int]:
-        """A statement with all that it needs, and all that those need; nothing where they are too many or too long."""
-        group, size = [i], 0
-        for k in group:
-            one = statements[k]
-            others = [*one.needs, *one.mentions] if with_mentions else one.needs
-            for j in (place[id(other)] for other in others if id(other) in place):
-                if j not in group and j not in taken:
-                    group.append(j)
-            size += costs[k]
-            if len(group) > _MOST_NEEDED or size > most:
-                return []
-        return group
-
-    def together(i: int) -> list[int]:
-        """The statement and what it needs; nothing where it is taken, says nothing or needs too much."""
-        if i in taken or not (len(words[i]) > 1 or (words[i] and bonuses[i])):
-            return []
-        if not (statements[i].needs or statements[i].mentions):
-            return [i] if costs[i] <= room else []
-        return gathered(i, room // 2, with_mentions=True) or gathered(i, room, with_mentions=False)
-
-    def gain(group: Sequence[int]) -> float:
-        """What these tell that is new, for their tokens."""
-        price, total = 0, 0.0
-        for k in group:
-            price += costs[k]
-            total += bonuses[k] + factors[k] * sum([value * faded.get(word, 1.0) for word, value in words[k].items()])
-        return round(total / price**_LENGTH_POWER, 6)
-
     # (-gain, -place, how often it was priced), so that of equal gains the newer statement comes first. Gains only fall
     # as words are told, so an old gain is an upper bound.
-    heap = [(-gain(group), -i, 0) for i in range(len(statements)) if (group := together(i))]
+    heap = [(-choice.gain(group), -i, 0) for i in range(len(statements)) if (group := choice.together(i))]
     is_last_kept = costs and _LAST * costs[-1] <= room
     heap += [(-math.inf, -i, _PRICED) for i in [*first, *([len(costs) - 1] if is_last_kept else [])]]
     heapq.heapify(heap)
     while heap:
-        _, at, priced = heapq.heappop(heap)
-        if used + costs[-at] > room:
+        _, place, priced = heapq.heappop(heap)
+        if used + costs[-place] > room:
             continue
-        group = together(-at)
-        if group and heap and priced < _PRICED and (now := -gain(group)) > heap[0][0] + 1e-6:
-            heapq.heappush(heap, (now, at, priced + 1))
+        group = choice.together(-place)
+        if group and heap and priced < _PRICED and (now := -choice.gain(group)) > heap[0][0] + 1e-6:
+            heapq.heappush(heap, (now, place, priced + 1))
         elif group and used + (price := sum(costs[k] for k in group)) <= room:
             used += price
-            taken.update(group)
             groups.append(group)
-            for k in group:
-                faded.update([(word, AGAIN * faded.get(word, 1.0)) for word in words[k]])
+            choice.take(group)
     return groups

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from compaction_app.memory.statements import Statement
@@ -32,46 +32,51 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
                 places[word].append(i)
     last = {word: found[-_PLACES:] for word, found in places.items()}
     for i, older in enumerate(statements):
-        mine, values, marked = older.words.content, older.words.values, older.words.marked
+        mine, marked = older.words.content, older.words.marked
         found = [last[word] for word in mine if word in last and last[word][-1] > i]
         # One of these says more than that two statements are in one language.
         weighty = marked.union([word for word in mine if often[word] == 2]) if found else marked
         for j in sorted({j for where in found for j in where if j > i}):
             shared = mine & words[j]
-            if len(shared) < 2 and shared.isdisjoint(weighty):
-                continue
-            newer = statements[j]
-            others = newer.words.values
-            has_all, differs, plain, both = len(shared) == len(mine), False, mine, shared
-            if values or others:
-                # Where more than one value differs, it is another record and no newer state of this one.
-                differs = len(values - others) == 1 == len(others - values)
-                plain, both = mine - values, shared - values - others
-            if len(both) >= 2 and (has_all or (differs and plain <= words[j] - others and not older.is_firm)):
-                is_alike = len(both) >= _ALIKE * max(len(plain), len(words[j] - others))
-                if (differs or is_alike) and not newer.asks and (older.asks or _replaces(newer, older)):
-                    older.replaced_by = newer
-                    break
-            named = [word for word in shared if often[word] <= rare]
-            # "Room 12" and "12 guests" are about two things.
-            names = [
-                word
-                for word in named
-                if word in marked and word in newer.words.marked and not (word.isdigit() and len(word) <= _SHORT)
-            ]
-            # What is named only twice is spoken of again for a reason, in whatever words.
-            twice = [word for word in named if often[word] == 2]
-            is_part, is_about = len(both) >= 2 and has_all, len(named) >= 2 or names
-            if is_part or (differs and twice) or (is_about and (differs or _changes(newer, j - i))):
-                older.needs = [*older.needs, newer]
-            elif not set(names).isdisjoint(twice):
-                older.mentions = [*older.mentions, newer]
+            is_related = len(shared) > 1 or not shared.isdisjoint(weighty)
+            if is_related and _compare(older, statements[j], shared, often, rare, j - i):
+                break
     told = [one for one in statements if one.replaced_by is None]
     for one in told:
         if one.needs or one.mentions:
             one.needs = list(dict.fromkeys(map(_newest, one.needs)))
             one.mentions = list(dict.fromkeys(map(_newest, one.mentions)))
     return told
+
+
+def _compare(
+    older: Statement, newer: Statement, shared: frozenset[str], often: Mapping[str, int], rare: int, distance: int
+) -> bool:
+    """Whether the newer one, which has these words too, replaces the older; if not, what the older needs of it."""
+    mine, values, others = older.words.content, older.words.values, newer.words.values
+    has_all, differs, both, plain, other = len(shared) == len(mine), False, shared, mine, newer.words.content
+    if values or others:
+        # Where more than one value differs, it is another record and no newer state of this one.
+        differs = len(values - others) == 1 == len(others - values)
+        both, plain, other = shared - values - others, mine - values, other - others
+    is_alike = has_all and len(both) >= _ALIKE * max(len(plain), len(other))
+    is_state = differs and plain <= other and not older.is_firm
+    if len(both) >= 2 and (is_alike or is_state) and not newer.asks and (older.asks or _replaces(newer, older)):
+        older.replaced_by = newer
+        return True
+    named = [word for word in shared if often[word] <= rare]
+    in_both = older.words.marked & newer.words.marked
+    # "Room 12" and "12 guests" are about two things.
+    names = [word for word in named if word in in_both and not (word.isdigit() and len(word) <= _SHORT)]
+    # What is named only twice is spoken of again for a reason, in whatever words.
+    twice = [word for word in named if often[word] == 2]
+    is_about, is_near = len(named) >= 2 or bool(names), newer.size <= _BRIEF and distance <= _NEAR
+    changes = differs or is_near or (is_about and not newer.asks and REVERSAL.search(newer.text, newer.words.cues))
+    if (len(both) >= 2 and has_all) or (differs and twice) or (is_about and changes):
+        older.needs = [*older.needs, newer]
+    elif not set(names).isdisjoint(twice):
+        older.mentions = [*older.mentions, newer]
+    return False
 
 
 def _without_repeats(statements: Sequence[Statement]) -> list[Statement]:
@@ -81,12 +86,6 @@ def _without_repeats(statements: Sequence[Statement]) -> list[Statement]:
         if (again := last[one.speaker, one.text]) is not one:
             one.replaced_by = again
     return [one for one in statements if one.replaced_by is None]
-
-
-def _changes(newer: Statement, distance: int) -> bool:
-    """Whether it takes something back, or is so brief that it goes on from what was said right before."""
-    is_near = newer.size <= _BRIEF and distance <= _NEAR
-    return is_near or (not newer.asks and REVERSAL.search(newer.text, newer.words.cues) is not None)
 
 
 def _newest(statement: Statement) -> Statement:

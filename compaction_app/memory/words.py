@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 )
 _PART = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}")
 _PLAIN, _DIGIT = re.compile("[a-z]+"), re.compile(r"\d")
-_RUN = re.compile(r"\w+")
+_RUN, _ENDS = re.compile(r"\w+"), frozenset(".!?:;")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 #: Behind "yesterday"; with the brackets of a statement that is part of another.
@@ -56,7 +56,7 @@ def read_words(text: str) -> Words:
     marked = values = initial = frozenset[str]()
     # Nobody said the day that we put there, so it makes no sentence worth more.
     for token in _TOKEN.findall(_SAID_ON.sub("", text) if "said" in text else text):
-        if token in ".!?:;":
+        if token in _ENDS:
             is_first = True
             continue
         one = _read_token(token, is_first)
@@ -91,7 +91,9 @@ def _read_token(token: str, is_first: bool) -> Words:
     values = frozenset(stem(one) for one in parts if any(map(str.isdigit, one)))
     words, none = frozenset(stem(one) for one in parts if one not in STOP), frozenset[str]()
     initial = words if is_first and token[0].isupper() else none
-    return Words(words, words, values, none, cues) if is_name or is_identifier else Words(words, none, none, initial, cues)
+    return (
+        Words(words, words, values, none, cues) if is_name or is_identifier else Words(words, none, none, initial, cues)
+    )
 
 
 def _pairs(runs: Sequence[str]) -> frozenset[str]:

@@ -232,7 +232,10 @@ class WorkingMemory:
     def _requests(self) -> list[tuple[str, str, str]]:
         """(text, state, answer): whole while it is open, and the newest."""
         most = [_LONGEST if one.state == "open" or one is self.asked[-1] else _EARLIER for one in self.asked]
-        return [(_cut(one.text, size), one.state, _cut(one.answer, size)) for one, size in zip(self.asked, most)]
+        return [
+            (_cut(one.text, size), one.state, _cut(one.answer, size))
+            for one, size in zip(self.asked, most, strict=True)
+        ]
 
     def text(self, room: int, count: Count, told: Set[str] = frozenset()) -> str:
         """In at most ``room`` tokens. ``told``: symbols, and parts of them, that stand beside it and are left out."""
