@@ -67,7 +67,7 @@ def appraise(statements: Sequence[Statement]) -> None:
             one.bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight
 
 
-class _Choice:
+class _Chosen:
     """What is chosen of statements, and what the others still tell."""
 
     def __init__(
@@ -137,7 +137,7 @@ def choose(
 
     ``told``: how often each stem is told elsewhere. ``first``: places that come before any other.
     """
-    choice, used = _Choice(statements, costs, room, told, focus), 0
+    choice, used = _Chosen(statements, costs, room, told, focus), 0
     groups: list[list[int]] = []
     # (-gain, -place, how often it was priced), so that of equal gains the newer statement comes first. Gains only fall
     # as words are told, so an old gain is an upper bound.
