@@ -241,8 +241,8 @@ READERS: dict[Any, list[Callable[[str], Any]]] = {
     score: [lambda text: score.Told([text])],
     sentences: [lambda text: list(sentences.split_sentences(text))],
     statements: [statements.demand_of, lambda text: statements.Statement.read("", _SPEAKER, text).is_firm],
-    words: [words.read_words, words.content_stems],
-    writing: [writing.read_back, writing.work_of],
+    words: [words.read_words, words.content_stems, words.is_unspaced],
+    writing: [writing.read_back, lambda text: [*writing.told_in(text)], writing.work_of],
     error_details: [lambda text: error_details.safe_message(text, text), error_details.safe_code],
     drafts: [
         _drafted,
@@ -709,7 +709,7 @@ def _public_readers() -> Iterator[tuple[str, str]]:
 def test_every_function_that_reads_what_others_wrote_is_reached() -> None:
     reached: set[tuple[str, str]] = set()
     # A word that another test read is not read again.
-    for cached in (words.stem, words.stems_of, words.read_words, word_tables.cues_of, symbols.parts_of):
+    for cached in (words.stem, words.read_words, word_tables.cues_of, symbols.parts_of):
         cached.cache_clear()
 
     def note(frame: Any, event: str, _: Any) -> None:

@@ -35,7 +35,7 @@ def _nothing(*_: Any) -> None:
 
 def _alone(reader: Any, turn: Any, one: Any, full: Any) -> None:
     if full is not None:
-        full.needs.append(one)
+        full.needs = [*full.needs, one]
     turn.mine.append(one)
     reader.statements.append(one)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from difflib import unified_diff
 from functools import partial
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, cast
 
 from django.db.models import F, Prefetch
@@ -19,7 +20,7 @@ from compaction_app.admin.links import Links
 from compaction_app.admin.records import Sections
 from compaction_app.conversation.correct import CORRECTED
 from compaction_app.memory.statements import NOBODY
-from compaction_app.memory.writing import read_back, work_of
+from compaction_app.memory.writing import told_in, work_of
 from compaction_app.models import ChatMessage, CompactionRun, sql
 from compaction_app.models.columns import lean
 from compaction_app.models.database import fetch
@@ -179,12 +180,13 @@ def _unlike(lines: Sequence[str], others: Mapping[str, Set[str]]) -> list[str]:
 
 def entries_of(quoted: str) -> list[tuple[str, list[str]]]:
     """(who said it, and when, entries) of each line of a summary's ledger or extract, and its working memory."""
-    told = islice(read_back(quoted), _MOST_ENTRIES)
+    told = (
+        ("" if speaker.role == NOBODY else speaker.label, day, text)
+        for day, speaker, text in islice(told_in(quoted), _MOST_ENTRIES)
+    )
     found = [
-        (", ".join(filter(None, who)), [one.text for one in entries])
-        for who, entries in groupby(
-            told, lambda one: ("" if one.speaker.role == NOBODY else one.speaker.label, one.day)
-        )
+        (", ".join(filter(None, who)), [text for *_, text in entries])
+        for who, entries in groupby(told, itemgetter(0, 1))
     ]
     named = work_of(quoted).splitlines()[:_MOST_ENTRIES]
     return [*found, (_("Working memory"), named)] if named else found
