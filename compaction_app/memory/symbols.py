@@ -36,13 +36,14 @@ _LEAVES, _DEPTH = 10_000, 8
 
 def symbols_in(text: str) -> dict[str, None]:
     """In order, each once."""
-    found = dict.fromkeys(_RUN.findall(text[:_CHARACTERS]))
+    # What is longer names nothing, and no cache need hold it.
+    found = dict.fromkeys(run for run in _RUN.findall(text[:_CHARACTERS]) if _SHORTEST <= len(run) <= 2 * _LONGEST)
     return dict.fromkeys(symbol for run in found if (symbol := _symbol_of(run)))
 
 
 @lru_cache(maxsize=20_000)  # What one result names, many do.
 def _symbol_of(run: str) -> str:
-    if run[:1] in ("%", "\\") or not _SHORTEST <= len(run) <= 2 * _LONGEST or not _SIGN.search(run):
+    if run[:1] in ("%", "\\") or not _SIGN.search(run):
         return ""
     # One file has one name, however it is written.
     run = run.removeprefix("./")
@@ -91,11 +92,11 @@ def _leaves(given: dict[str, Any] | list[Any], name: str, depth: int) -> Iterato
     for key, one in given.items() if isinstance(given, dict) else ((name, one) for one in given):
         if isinstance(one, str):
             if one:
-                yield _name_of(str(key)), one.strip()
+                yield _name_of(str(key)[:200]), one.strip()
         elif depth and isinstance(one, (dict, list)):
             yield from _leaves(one, str(key), depth - 1)
         elif isinstance(one, (int, float)) and not isinstance(one, bool):
-            yield _name_of(str(key)), str(one)
+            yield _name_of(str(key)[:200]), str(one)
 
 
 @lru_cache(maxsize=1_000)
