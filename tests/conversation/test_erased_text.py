@@ -72,7 +72,8 @@ PROVIDERS_SUMMARIES: dict[str, list[dict[str, Any]]] = {
 
 
 def mark(place: str) -> str:
-    return f"{MARK}{place}"
+    # The memory takes words that begin the same for one.
+    return f"{place}{MARK}"
 
 
 class Repeating(FakeSummarizer):
@@ -85,7 +86,7 @@ class Repeating(FakeSummarizer):
         meanwhile, Repeating.meanwhile = Repeating.meanwhile, None
         if meanwhile:
             meanwhile()
-        marks = " ".join(sorted(set(re.findall(rf"{MARK}\w+", request.system + request.user))))
+        marks = " ".join(sorted(set(re.findall(rf"\w+{MARK}", request.system + request.user))))
         if self.fails:
             raise SummarizerError(f"no recap of {marks}", error_code="bad_request")
         self.requests.append(request)
@@ -323,11 +324,11 @@ class TestRedaction:
         assert columns_with(MARK) == set()
 
     def test_a_title_of_which_nothing_is_said_goes_with_the_names_of_files(self, session: ChatSession) -> None:
-        names = [{"type": "file", "name": mark(name)} for name in "ab"]
+        names = [{"type": "file", "name": f"{mark(name)}c"} for name in "ab"]
         first = grow(session, None, "u")[0]
         asked = chat.append_message(session, first, role="user", content="", attachments=names)
-        ChatSession.objects.filter(pk=session.pk).update(title=f"{mark('a')}, {mark('b')[:-1]}…")
-        assert (chat.copy_branch(first).title, chat.copy_branch(asked).title[:5]) == ("", "mark7")
+        ChatSession.objects.filter(pk=session.pk).update(title=f"{mark('a')}c, {mark('b')}…")
+        assert (chat.copy_branch(first).title, chat.copy_branch(asked).title[:5]) == ("", mark("a")[:5])
         chat.redact_message(asked, copies=lambda copy: True)
         assert columns_with(MARK) == set()
 
