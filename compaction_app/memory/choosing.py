@@ -46,8 +46,8 @@ def mark_names(statements: Sequence[Statement]) -> None:
             one.words = one.words._replace(marked=found)
 
 
-def appraise(statements: Sequence[Statement]) -> None:
-    """What each is worth where nothing is told yet."""
+def appraise(statements: Sequence[Statement]) -> Sequence[Statement]:
+    """The same, each with the worth of its words where no other statement is chosen. What is not appraised has none."""
     labels = {stem(part.lower()) for speaker in {one.speaker for one in statements} for part in speaker.label.split()}
     # What stands side by side again and again is a word; on average a pair is worth one.
     pairs = Counter(word for one in statements for word in one.words.content if is_unspaced(word))
@@ -58,13 +58,14 @@ def appraise(statements: Sequence[Statement]) -> None:
         # "Keep it up!" cheers somebody on.
         is_rule = (one.is_rule or (one.speaker.role == NOBODY and one.demand > 0)) and "!" not in one.text
         one.worth = dict.fromkeys(one.words.content - labels, 1.0)
-        one.worth |= {word: plain[word] for word in one.worth.keys() & plain.keys()} if plain else {}
+        one.worth |= {word: plain[word] for word in one.worth.keys() & plain.keys()}
         one.worth |= dict.fromkeys(one.words.marked - labels, MARKED)
         one.factor = one.weight * (_RULE if is_rule else 1.0) * (_QUESTION if one.asks else 1.0)
         if FIRST_PERSON.search(one.text, one.words.cues):
             one.factor *= _OWN_AMONG_PEOPLE if one.speaker.name and one.speaker.role != Role.TOOL else _OWN
         if is_rule:
             one.bonus = _FIRM_BONUS if one.is_firm else _RULE_BONUS * one.weight
+    return statements
 
 
 class _Chosen:

@@ -38,9 +38,7 @@ class Material:
         reader.read_messages(covered)
         working.read(covered, turn_request)
         mark_names(reader.statements)
-        told = relate(reader.statements)
-        appraise(told)
-        return cls(told, working, covered)
+        return cls(appraise(relate(reader.statements)), working, covered)
 
     def of_text(self, extract: str) -> list[Statement]:
         """Those that an extract of them tells."""
@@ -76,8 +74,7 @@ def extractive_draft(request: SummaryRequest, count: Count) -> SummaryDraft:
     goes_on = bool(request.previous_extract) or not request.previous_content
     said, most = _written_by_person(request) if goes_on else "", request.target_tokens // 2
     if said and count([said])[0] > most:
-        appraise(prose := read_prose(said))
-        said = compose(prose, WorkingMemory(), most, count)
+        said = compose(appraise(read_prose(said)), WorkingMemory(), most, count)
     earlier = None if goes_on else read_earlier(request.previous_content)
     material = Material.of(*earlier, request.covered, request.turn_request) if earlier else read_replaced(request)
     room = request.target_tokens - (count([said])[0] + EDGE if said else 0)

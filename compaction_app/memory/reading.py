@@ -25,6 +25,7 @@ _FULL = 500
 _RESULT_BYTES = 2_000
 #: So many lines are kept of a tool's result with rows alone. With more numbered lines it may be the listing of a file.
 _FIRST, _FEW = 2, 4
+#: Also by their stems, as the words of a statement are.
 _HEARD = known.ACKNOWLEDGEMENT | frozenset(map(stem, known.ACKNOWLEDGEMENT))
 _NAME = re.compile(r"[^\w.@-]+")
 #: A line of a file as tools show it.

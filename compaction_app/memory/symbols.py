@@ -4,7 +4,7 @@ A symbol stands between word edges, so a memory of them can say nothing that was
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -85,21 +85,18 @@ def parsed(given: Any) -> Any:
     if isinstance(given, str):
         is_json = len(given) <= _CHARACTERS and given.lstrip()[:1] in ("{", "[")
         return read_json(given) if is_json else None
-    return given if isinstance(given, dict | list) else None
+    return given if isinstance(given, Mapping | list) else None
 
 
-def _leaves(given: dict[str, Any] | list[Any], name: str, depth: int) -> Iterator[tuple[str, str]]:
-    for key, one in given.items() if isinstance(given, dict) else ((name, one) for one in given):
-        if isinstance(one, str):
-            if one:
-                yield _name_of(str(key)[:200]), one.strip()
-        elif depth and isinstance(one, (dict, list)):
+def _leaves(given: Mapping[str, Any] | list[Any], name: str, depth: int) -> Iterator[tuple[str, str]]:
+    for key, one in given.items() if isinstance(given, Mapping) else ((name, one) for one in given):
+        if isinstance(one, str | int | float):
+            if one != "" and not isinstance(one, bool):
+                yield _name_of(str(key)), str(one).strip()
+        elif depth and isinstance(one, Mapping | list):
             yield from _leaves(one, str(key), depth - 1)
-        elif isinstance(one, (int, float)) and not isinstance(one, bool):
-            yield _name_of(str(key)[:200]), str(one)
 
 
-@lru_cache(maxsize=1_000)
 def _name_of(key: str) -> str:
     """A name that cannot pass for a speaker's."""
     name = _NOT_IN_NAMES.sub("_", key)[:40]

@@ -76,7 +76,7 @@ def content_stems(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=20_000)  # Most texts have the same words.
 def _read_token(token: str, is_first: bool) -> Words:
-    """``is_first``: in its sentence."""
+    """The words of one token. ``is_first``: whether it begins a sentence."""
     cues = reduce(or_, map(cues_of, _RUN.findall(token)), 0)
     if token[0] == "《" or UNSPACED_SIGN.match(token):
         runs = _BETWEEN.findall(token)
@@ -88,12 +88,11 @@ def _read_token(token: str, is_first: bool) -> Words:
     is_identifier = not (token.isalpha() or _COMPOUND.fullmatch(token)) or token[1:] != token[1:].lower()
     parts = [part.lower() for part in _PART.findall(token)]
     parts = [re.sub("[.,]", "", one) if _THOUSANDS.fullmatch(one) else one for one in parts]
-    values = frozenset(stem(one) for one in parts if any(map(str.isdigit, one)))
-    words, none = frozenset(stem(one) for one in parts if one not in STOP), frozenset[str]()
-    initial = words if is_first and token[0].isupper() else none
-    return (
-        Words(words, words, values, none, cues) if is_name or is_identifier else Words(words, none, none, initial, cues)
-    )
+    words = frozenset(stem(one) for one in parts if one not in STOP)
+    if is_name or is_identifier:
+        values = frozenset(stem(one) for one in parts if any(map(str.isdigit, one)))
+        return Words(words, words, values, cues=cues)
+    return Words(words, initial=words if is_first and token[0].isupper() else frozenset(), cues=cues)
 
 
 def _pairs(runs: Sequence[str]) -> frozenset[str]:

@@ -233,7 +233,7 @@ class WorkingMemory:
         """(text, state, answer): whole while it is open, and the newest."""
         most = [_LONGEST if one.state == "open" or one is self.asked[-1] else _EARLIER for one in self.asked]
         return [
-            (_cut(one.text, size), one.state, _cut(one.answer, size))
+            (one_line(one.text, size), one.state, one_line(one.answer, size))
             for one, size in zip(self.asked, most, strict=True)
         ]
 
@@ -255,7 +255,7 @@ class WorkingMemory:
         asked = [f"asked, {state}: {text}" for text, (_, state, _) in zip(shown, requests, strict=True)]
         where = [f"failed: {line}" for line in [*self.failed.values()][-1:]] + [f"last: {self.last}"] * bool(self.last)
         plan = ["plan:", *self.plan] if self.plan else []
-        parts = list[list[str]]()
+        parts: list[list[str]] = []
         answers = [f" → {answer}" if answer else "" for *_, answer in requests]
         rest = int(_ANSWERS * max(0, room - _ENOUGH))
         for entries, share in ((plan, most), (where, most), (asked, most), (answers, rest)):
@@ -297,10 +297,6 @@ def _line_of(call: Mapping[str, Any], result: str, ended: CallOutcome) -> str:
     line = harmless(tool_marker(call, result))
     how = ended.error or ("" if parsed(result) else result.strip().rpartition("\n")[2])
     return f"{line} {harmless(one_line(how, 160))}" if how and how not in line else line
-
-
-def _cut(line: str, size: int) -> str:
-    return line if len(line) <= size else one_line(line, size)
 
 
 def _fitting(entries: Sequence[str], room: int, count: Count) -> tuple[list[str], int]:
