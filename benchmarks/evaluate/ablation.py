@@ -57,7 +57,7 @@ RULES: dict[str, dict[str, Any]] = {
     "an acknowledgement tells nothing": {"reading.Reader._acknowledges": _nothing},
     "a pronoun needs its subject": {"reading.Reader._add": _alone},
     "quoted text is nobody's rule": {"reading.split_quoted": _unquoted},
-    "a relative date has its day": {"reading._with_day": lambda text, day: text},
+    "a relative date has its day": {"reading._with_day": lambda text, *_: text},
     "headings lead lists": {"sentences._LEAD_CHARACTERS": 0},
     "a word is a name everywhere": {"extractive.mark_names": _nothing},
     "names and numbers count more": {"choosing.MARKED": 1.0},

@@ -9,7 +9,7 @@ from compaction_app.memory.quoting import QUOTED, SEPARATOR, harmless, split_quo
 from compaction_app.memory.sentences import split_sentences
 from compaction_app.memory.statements import NOBODY, ROW, Speaker, Statement, demand_of, early, is_question
 from compaction_app.memory.symbols import leaves, parsed
-from compaction_app.memory.words import UNSPACED_SIGN, count_words, read_words, stem
+from compaction_app.memory.words import UNSPACED_SIGN, count_words, stem
 from compaction_app.messages.openai_format import attachment_line
 from compaction_app.messages.transcript import calls_and_results
 from compaction_app.messages.truncate import shorten
@@ -90,7 +90,7 @@ class Reader:
         """A statement of its own; ``full`` is what it changes where that takes no more."""
         if full is not None:
             full.needs = [*full.needs, one]
-        if known.PRONOUN.pattern.match(one.text) is None:
+        if known.PRONOUN.match(one.text, one.words.cues) is None:
             turn.subject = one
         elif turn.subject is not None:
             one.needs = [turn.subject]
@@ -108,7 +108,7 @@ class Reader:
             return None
         before, length, size = said[-1], count_words(text), one.size
         replies = bool(not turn.mine and self._before and self._before.speaker != turn.speaker)
-        points = known.POINTER.pattern.match(text) is not None or known.PRONOUN.pattern.match(text) is not None
+        points = bool(known.POINTER.match(text, cues) or known.PRONOUN.match(text, cues))
         if is_question(text):
             # One answer may answer both; "Did you take it?" is about what was said.
             refers = points or _limits(one) or not one.words.marked
@@ -191,19 +191,20 @@ def _sentences_of(message: Message, speaker: Speaker) -> Iterator[Statement]:
         return
     for piece, is_quoted in split_quoted(message.content):
         for raw, is_code in split_sentences(piece):
-            text = harmless(raw)
+            if not (text := harmless(raw)):
+                continue
+            one = Statement.read(day, speaker, text, is_quoted=is_quoted or is_code)
             if day and not (is_code or is_quoted):
-                text = _with_day(text, day)
-            if text:
-                yield Statement.read(day, speaker, text, is_quoted=is_quoted or is_code)
+                one.text = _with_day(text, day, one.words.cues)
+            yield one
     for attachment in message.attachments:
         # Whoever named a file said nothing by it.
         yield Statement.read(day, speaker, harmless(attachment_line(attachment)), is_quoted=True)
 
 
-def _with_day(text: str, day: str) -> str:
+def _with_day(text: str, day: str, cues: int) -> str:
     """A summary outlives "tomorrow", so it says when that was said; not inside a path, an address or an option."""
-    found = known.DAY.search(text, read_words(text).cues)
+    found = known.DAY.search(text, cues)
     if found is None:
         return text
     before, behind = text[: found.end()], text[found.end() :]

@@ -28,17 +28,19 @@ def relate(statements: Sequence[Statement]) -> list[Statement]:
     places: dict[str, list[int]] = defaultdict(list)
     for i, said in enumerate(words):
         for word in said:
-            if often[word] <= 2 * rare:
+            if 1 < often[word] <= rare:
                 places[word].append(i)
-    last = {word: found[-_PLACES:] for word, found in places.items()}
-    for i, older in enumerate(statements):
-        mine, marked = older.words.content, older.words.marked
-        found = [last[word] for word in mine if word in last and last[word][-1] > i]
-        # One of these says more than that two statements are in one language.
-        weighty = marked.union([word for word in mine if often[word] == 2]) if found else marked
-        for j in sorted({j for where in found for j in where if j > i}):
-            shared = mine & words[j]
-            is_related = len(shared) > 1 or not shared.isdisjoint(weighty)
+    newer: dict[int, set[int]] = defaultdict(set)
+    for found in places.values():
+        for at, i in enumerate(found[:-1], start=1):
+            newer[i].update(found[max(at, len(found) - _PLACES) :])
+    twice = {word for word, number in often.items() if number == 2}
+    for i, others in sorted(newer.items()):
+        older, marked = statements[i], statements[i].words.marked
+        for j in sorted(others):
+            shared = words[i] & words[j]
+            # One of these says more than that two statements are in one language.
+            is_related = len(shared) > 1 or not (shared.isdisjoint(twice) and shared.isdisjoint(marked))
             if is_related and _compare(older, statements[j], shared, often, rare, j - i):
                 break
     told = [one for one in statements if one.replaced_by is None]

@@ -50,6 +50,9 @@ class Cues:
         """``among``: the bits of the text's words (:func:`cues_of`), where they are known already."""
         return self.pattern.search(text) if (_cues_in(text) if among is None else among) & self._bit else None
 
+    def match(self, text: str, among: int) -> re.Match[str] | None:
+        return self.pattern.match(text) if among & self._bit else None
+
     def sub(self, by: str, text: str, among: int | None = None) -> str:
         return self.pattern.sub(by, text) if (_cues_in(text) if among is None else among) & self._bit else text
 
@@ -181,7 +184,7 @@ POINTER = compiled(
 FIRST_PERSON = compiled(
     """i my me we us our ich mein* wir unser* ik mijn wij onze je mon mes ma nous notre nos yo mi mis nuestr* eu meu
     minha nós io mio mia noi nostro я мой моя мы наш* 我 私 僕 나는 우리 저는""",
-    {"i we j": r"\b(?:i|we)['’](?:m|ve|d|ll|re)\b|\bj['’]"},
+    {"j": r"\bj['’]"},
 )
 #: A day that is named from the day of its message.
 DAY = compiled(
