@@ -9,7 +9,7 @@ from compaction_app.memory.choosing import appraise, mark_names
 from compaction_app.memory.reading import Reader, read_prose
 from compaction_app.memory.relating import relate
 from compaction_app.memory.statements import Statement
-from compaction_app.memory.words import read_words
+from compaction_app.memory.words import content_stems
 from compaction_app.memory.working import WorkingMemory
 from compaction_app.memory.writing import EDGE, compose, read_back, told_in
 from compaction_app.tokens import Count
@@ -49,7 +49,7 @@ class Material:
         if (found := self.made.get((target_tokens, instructions))) is not None:
             return found
         room = target_tokens - sum(count([EXTRACT_HEADING])) - EDGE
-        focus = read_words(instructions).content
+        focus = content_stems(instructions)
         text = compose(self.statements, self.working, room, count, day_mark="### ", focus=focus)
         text = f"{EXTRACT_HEADING}\n{text}" if text else self._smallest(target_tokens, count)
         return self.made.setdefault((target_tokens, instructions), text)

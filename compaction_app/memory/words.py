@@ -20,17 +20,17 @@ UNSPACED_SIGN, _BETWEEN = re.compile(f"[{UNSPACED}]"), re.compile(f"[^《》{STO
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0dff"
 _LETTERS = rf"[^\W_{UNSPACED}]++(?:[{_MARKS}]++[^\W_{UNSPACED}]*+)*+"
 _NUMBER = r"\d+(?:[.,:/-]\d+)*(?![^\W_])"
-#: Or the sign behind one, where a sentence or a part of one ends.
-_TOKEN = re.compile(
-    rf"《[{UNSPACED}]+》|[{UNSPACED}]+(?:·[{UNSPACED}]+)*|{_NUMBER}|{_LETTERS}(?:[-_./:@#$'’]{_LETTERS})*"
-    r"|(?<=[^\W_])[.!?:;]|(?<=》)[.!?:;]"
-)
-#: The same of a text in ASCII, in half of the time.
-_PLAIN_TOKEN = re.compile(
-    r"[0-9]+(?:[.,:/-][0-9]+)*(?![A-Za-z0-9])|[A-Za-z0-9]+(?:[-_./:@#$'][A-Za-z0-9]+)*|(?<=[A-Za-z0-9])[.!?:;]"
-)
-_PART = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}")
-_PLAIN, _DIGIT = re.compile("[a-z]+"), re.compile(r"\d")
+
+
+def _tokens(letters: str) -> str:
+    """Or the sign behind one, where a sentence or a part of one ends."""
+    return rf"{_NUMBER}|{letters}(?:[-_./:@#$'’]{letters})*|(?<=[^\W_])[.!?:;]"
+
+
+#: In ASCII in half of the time.
+_PLAIN_TOKEN = re.compile(_tokens("[A-Za-z0-9]++"))
+_TOKEN = re.compile(rf"《[{UNSPACED}]+》|[{UNSPACED}]+(?:·[{UNSPACED}]+)*|{_tokens(_LETTERS)}|(?<=》)[.!?:;]")
+_PART, _PLAIN_PART = re.compile(rf"[{UNSPACED}]+|{_NUMBER}|{_LETTERS}"), re.compile(rf"{_NUMBER}|[A-Za-z0-9]++")
 _RUN, _ENDS = re.compile(r"\w+"), frozenset(".!?:;")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
@@ -70,9 +70,11 @@ def read_words(text: str) -> Words:
 
 
 def content_stems(text: str) -> frozenset[str]:
-    """The content words alone, which a plain text tells at once."""
-    is_plain = text.isascii() and not _DIGIT.search(text)
-    return frozenset(map(stem, set(_PLAIN.findall(text.lower())) - STOP)) if is_plain else read_words(text).content
+    """The content words alone, which a text in ASCII tells at once."""
+    if not text.isascii():
+        return read_words(text).content
+    parts = set(_PLAIN_PART.findall(_SAID_ON.sub("", text).lower())) - STOP
+    return frozenset([stem(_whole(one)) for one in parts])
 
 
 @lru_cache(maxsize=20_000)  # Most texts have the same words.
@@ -92,8 +94,7 @@ def _read_token(token: str, is_first: bool) -> tuple[_Stems, int, tuple[_Stems, 
     # A capital at the beginning of a sentence marks nothing.
     is_name = token[0].isupper() and not is_first
     is_identifier = not (token.isalpha() or _COMPOUND.fullmatch(token)) or token[1:] != token[1:].lower()
-    parts = [part.lower() for part in _PART.findall(token)]
-    parts = [re.sub("[.,]", "", one) if _THOUSANDS.fullmatch(one) else one for one in parts]
+    parts = [_whole(part.lower()) for part in _PART.findall(token)]
     words = tuple(stem(one) for one in parts if one not in STOP)
     if is_name or is_identifier:
         values = tuple(stem(one) for one in parts if any(map(str.isdigit, one)))
@@ -105,6 +106,11 @@ def _pairs(runs: Sequence[str]) -> _Stems:
     """Signs that stand side by side."""
     parts = (part for run in runs for part in run.split("·"))
     return tuple({part[i : i + 2] for part in parts for i in range(len(part) - 1)} - STOP)
+
+
+def _whole(part: str) -> str:
+    """A number without the signs between its thousands."""
+    return re.sub("[.,]", "", part) if not part.isalnum() and _THOUSANDS.fullmatch(part) else part
 
 
 @lru_cache(maxsize=20_000)

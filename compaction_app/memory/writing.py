@@ -10,7 +10,7 @@ from compaction_app.memory.choosing import choose
 from compaction_app.memory.quoting import NAME_AND_COLON, SEPARATOR
 from compaction_app.memory.statements import NOBODY, Speaker, Statement
 from compaction_app.memory.symbols import parts_in
-from compaction_app.memory.words import read_words
+from compaction_app.memory.words import content_stems, read_words
 from compaction_app.memory.working import HEADING, WorkingMemory
 from compaction_app.tokens import Count
 from compaction_app.values import Role
@@ -48,7 +48,7 @@ def compose(
     left = room - (count([named])[0] + EDGE if named else 0)
     costs = count([one.text + SEPARATOR for one in statements])
     # What the working memory tells is worth less in a statement.
-    told = Counter(told or {}) + Counter(read_words(named).content)
+    told = Counter(told or {}) + Counter(frozenset[str]().union(*map(content_stems, named.split("\n"))))
     places = {i for i, one in enumerate(statements) if id(one) in first}
     groups = choose(statements, costs, int(_OVERFULL * left), told=told, focus=focus, first=places)
 
