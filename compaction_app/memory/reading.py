@@ -16,9 +16,10 @@ from compaction_app.messages.truncate import shorten
 from compaction_app.values import Message, Role
 
 #: Words of a brief reply, content words of one that means nothing without what it answers, words of a short sentence,
-#: and above which a sentence is part of no other: one that limits or takes back what was said is needed by it.
+#: and above which one belongs to another only where it limits, takes back or has a word of what it replies to.
 _BRIEF_WORDS, _BRIEF, _SHORT, _LONG = 6, 3, 9, 14
-#: Words of a message above which nobody can tell on what in it a brief one comments.
+#: Words of a message above which nobody can tell on what in it a brief one comments; and of a sentence above which what
+#: it belongs to needs it, and does not contain it.
 _LENGTHY = 20
 #: Characters at which a statement takes no more: what follows is one that it needs.
 _FULL = 500
@@ -78,7 +79,7 @@ class Reader:
                 turn.has_heard = True
                 continue
             target = self._target(turn, one)
-            if target is not None and len(target.text) <= _FULL and count_words(one.text) <= _LONG:
+            if target is not None and len(target.text) <= _FULL and count_words(one.text) <= _LENGTHY:
                 target.join(turn.speaker, one.text, one.words)
                 turn.mine, turn.subject = turn.mine or [target], turn.subject or target
             else:
@@ -115,15 +116,17 @@ class Reader:
             is_about = replies and length <= _BRIEF_WORDS and size <= 2 and refers
             return before if is_about or (turn.mine and before.asks) else None
         if length > _LONG:
-            return before if early(known.LIMIT, text, cues) or early(known.REVERSAL, text, cues) else None
+            speaks_of_it = replies and not one.words.content.isdisjoint(before.words.content)
+            limits = early(known.LIMIT, text, cues) or early(known.REVERSAL, text, cues)
+            return before if speaks_of_it or limits else None
         turns = known.REVERSAL.search(text, cues) or (length <= _SHORT and known.NEGATION.search(text, cues))
         undoes = early(known.REVERSAL, text, cues) or bool(points and turns)
         denies = early(known.LIMIT, text, cues) or early(known.NEGATION, known.IDLE.sub("-", text, cues), cues)
         is_brief = length <= _BRIEF_WORDS and 0 < size <= _BRIEF
         answers = replies and is_question(before.text)
         if turn.mine:
-            # "He quit on day two."
-            is_echo = (points or not one.words.marked) and not early(known.FIRST_PERSON, text, cues)
+            # "He quit on day two.", or a number alone.
+            is_echo = (points or one.words.marked <= one.words.values) and not early(known.FIRST_PERSON, text, cues)
             # "1. no", "2. yes"
             belongs = denies or undoes or (is_brief and (is_echo or before.speaker != turn.speaker))
         elif answers:
@@ -134,7 +137,7 @@ class Reader:
             limits = _limits(one)
             comments = self._comments(turn, text, is_brief, limits) and (said_words <= _LONG or is_brief or limits)
             # "just pulling your leg", also where what was said before was heard.
-            continues = points and length <= _SHORT and not replies
+            continues = points and not replies
             goes_on = continues or (is_brief and (points or not (replies or one.words.marked)))
             belongs = comments or denies or (undoes and size > 0) or goes_on
         is_person, refers = turn.speaker.is_person, undoes or points or answers
@@ -162,8 +165,8 @@ class Reader:
         if before.speaker == turn.speaker:
             # Sent in pieces: "i sell the blue guitar", "for 900"; "if nobody of us wants it", even after "Nice!".
             return limits or (before.number == turn.number - 1 and (is_brief or text[0].islower()))
-        is_short = sum(count_words(one.text) for one in before.sentences) <= _LENGTHY
-        return is_short and (before.speaker.is_person or len(before.sentences) == 1)
+        is_short = 0 < sum(count_words(one.text) for one in before.sentences) <= _LENGTHY
+        return is_short and (before.speaker.is_person or len(before.mine) == 1)
 
 
 def read_prose(text: str) -> list[Statement]:

@@ -99,21 +99,21 @@ def compiled(listed: str, patterns: Mapping[str, str] = MappingProxyType({})) ->
 NEGATION = compiled(
     """no not never nope nah none nor cannot dont without except unless neither nobody nothing nein nicht kein* nie
     niemals außer bevor nee niet geen nooit non ne pas jamais sans aucun* sauf ni nunca sin ningún* excepto senza
-    mai não sem nenhum* нет не никогда без кроме bez není inte ikke aldrig ei değil لا لم لن ليس نه नहीं मत 不 没
-    沒 别 勿 無 无 未 ない ません なし 아니 않 없 못 ไม่ อย่า""",
+    mai não sem nenhum* нет не никогда без кроме bez není inte ikke aldrig ei değil hayır yok لا لم لن ليس نه नहीं मत
+    不 没 沒 别 勿 無 无 未 ない ません なし いえ いいえ 아니 않 없 못 ไม่ อย่า""",
     {"t": r"\b[a-z]+n['’]t\b"},
 )
 #: Takes something back or replaces it.
 REVERSAL = compiled(
     """cancel* stop hold_on scratch scrap i_object nonsense kidding joking jk wrong mistake* mistaken* mixed incorrect*
-    correction actually instead anymore any_more no_longer called_off is_off are_off forget_it forget_that never_mind
-    nevermind revoke* withdr* reject* declin* refus* postpone* moved changed_to changed_my reverted undo ignore_that
-    disregard refund* overrul* overturn* lapse* expired fell_through sold_out ran_out too_soon sent_back sorry, wait,
-    oops swap* switch* skip leave_out left_out leave_it drop_it rather replace* dropped halt warte abgesagt fällt_aus
-    entfällt ausgefallen storniert* verlegt Planänderung doch_nicht verschoben falsch stimmt_nicht statt* quatsch
-    afgelast toch_niet annul* plutôt finalement faux reporté* décalé* cancelad* suspendid* aplazad* equivocad* mejor_no
-    en_vez annullat* sbagliat* errad* отмен* ошиб* неверно вместо перенес* iptal ertelen* 取消 改成 改到 改为 错了 錯了
-    作废 改期 推迟 不对 等等 キャンセル 間違 中止 延期 退了 取り消 待って 취소 잘못""",
+    correction actually instead anymore any_more no_longer called_off is_off are_off forget_it forget_that apolog*
+    my_bad never_mind nevermind revoke* withdr* reject* declin* refus* postpone* moved changed_to changed_my reverted
+    undo ignore_that disregard refund* overrul* overturn* lapse* expired fell_through sold_out ran_out too_soon
+    sent_back sorry, wait, oops swap* switch* skip leave_out left_out leave_it drop_it rather replace* dropped halt
+    warte abgesagt fällt_aus entfällt ausgefallen storniert* verlegt Planänderung doch_nicht verschoben falsch
+    stimmt_nicht statt* quatsch afgelast toch_niet annul* plutôt finalement faux reporté* décalé* cancelad* suspendid*
+    aplazad* equivocad* mejor_no en_vez annullat* sbagliat* errad* отмен* ошиб* неверно вместо перенес* iptal ertelen*
+    取消 改成 改到 改为 错了 錯了 作废 改期 推迟 不对 等等 キャンセル 間違 中止 延期 退了 取り消 待って 취소 잘못""",
     {"*": r"^\*(?=\w)"},
 )
 #: A standing rule, wish or decision, where a person says so.
@@ -148,7 +148,7 @@ FIRM = compiled(
         # What begins a sentence or a part of one: "…, so nobody opens it", "no visitors before noon".
         "do don nobody no nothing only": (
             r"(?:^|[,;:.!–—] |\b(?:please|and|but|so) )(?:do not|don['’]t|nobody|no one|nothing|only|no \w+ \w+)\b"
-            r"(?! (?:else|knows?|knew|said|saw|went|came|got|took|did|had|was|were|\w+ed)\b)"
+            r"(?! (?:else|knows?|knew|said|saw|went|came|got|took|did|has|have|had|was|were|\w+ed)\b)"
         ),
         "before until till unless without": (
             r"(?:\b(?:no|not|never|nobody|nothing)|n['’]t) .{1,40}\b(?:before|until|till|unless|without)\b"
