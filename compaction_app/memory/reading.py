@@ -18,8 +18,9 @@ from compaction_app.values import Message, Role
 #: Words of a brief reply, content words of one that means nothing without what it answers, words of a short sentence,
 #: and above which one belongs to another only where it limits, takes back or has a word of what it replies to.
 _BRIEF_WORDS, _BRIEF, _SHORT, _LONG = 6, 3, 9, 14
-#: Words of a message above which nobody can tell on what in it a brief one comments; and of a sentence above which what
-#: it belongs to needs it, and does not contain it.
+#: Words of a sentence above which what it belongs to needs it, and does not contain it.
+_LONGEST_PART = 18
+#: Words of a message above which nobody can tell on what in it a brief one comments.
 _LENGTHY = 20
 #: Characters at which a statement takes no more: what follows is one that it needs.
 _FULL = 500
@@ -79,7 +80,7 @@ class Reader:
                 turn.has_heard = True
                 continue
             target = self._target(turn, one)
-            if target is not None and len(target.text) <= _FULL and count_words(one.text) <= _LENGTHY:
+            if target is not None and len(target.text) <= _FULL and count_words(one.text) <= _LONGEST_PART:
                 target.join(turn.speaker, one.text, one.words)
                 turn.mine, turn.subject = turn.mine or [target], turn.subject or target
             else:
@@ -125,8 +126,8 @@ class Reader:
         is_brief = length <= _BRIEF_WORDS and 0 < size <= _BRIEF
         answers = replies and is_question(before.text)
         if turn.mine:
-            # "He quit on day two.", or a number alone.
-            is_echo = (points or one.words.marked <= one.words.values) and not early(known.FIRST_PERSON, text, cues)
+            # "He quit on day two."
+            is_echo = (points or not one.words.marked) and not early(known.FIRST_PERSON, text, cues)
             # "1. no", "2. yes"
             belongs = denies or undoes or (is_brief and (is_echo or before.speaker != turn.speaker))
         elif answers:
@@ -165,8 +166,8 @@ class Reader:
         if before.speaker == turn.speaker:
             # Sent in pieces: "i sell the blue guitar", "for 900"; "if nobody of us wants it", even after "Nice!".
             return limits or (before.number == turn.number - 1 and (is_brief or text[0].islower()))
-        is_short = 0 < sum(count_words(one.text) for one in before.sentences) <= _LENGTHY
-        return is_short and (before.speaker.is_person or len(before.mine) == 1)
+        is_short = sum(count_words(one.text) for one in before.sentences) <= _LENGTHY
+        return is_short and (before.speaker.is_person or len(before.sentences) == 1)
 
 
 def read_prose(text: str) -> list[Statement]:

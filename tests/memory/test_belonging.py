@@ -48,7 +48,7 @@ MODEL = Role.ASSISTANT
         (["We marry in Oslo on 5 May.", (MODEL, "Lovely!"), "if mum is still ill we postpone"], "5 May", "if mum"),
         (["The desk is closed on 4 July.", "apart from the two of us at night"], "desk is", "two of us"),
         (["金庫の暗証番号は4711です。", (MODEL, "はい。"), "間違えました、4171です。"], "4711", "4171"),
-        # A long reply that has a word of it, a longer sentence that begins with "it", and a number alone.
+        # A long reply that has a word of it, and a longer sentence that begins with "it".
         (
             [
                 "Carl Moe says that the crane in Turku is broken.",
@@ -62,7 +62,6 @@ MODEL = Role.ASSISTANT
             "works in Oslo",
             "unlocked",
         ),
-        (["Wire it to the account of Bob that ends in 763.", "aargh. 832"], "763", "832"),
         ([(MODEL, "Mr. Jones gets 500 mg of penicillin."), "He is allergic!"], "500 mg", "allergic"),
         (["We sell the blue boat to Carl Moe.", (MODEL, "WHAT"), "just pulling your leg"], "Carl Moe", "pulling"),
         (["Bob says that Carl Moe took 245 euros.", "I don't believe a word of it."], "245 euros", "believe"),
